@@ -1,0 +1,285 @@
+"""``decide``: what a command makes of a book's state. Pure; the same arguments give the same entries for ever."""
+
+from typing import assert_never
+
+from . import commands as c
+from . import entries as e
+from .checks import check_definition, check_settings
+from .due import exhausted
+from .identifiers import MalformedName, check_trigger
+from .inputs import Inputs
+from .instants import Instant, format_instant
+from .limits import PAUSES_MAX, REQUESTS_REMEMBERED_MAX, SEGMENTS_MAX, TRIGGERS_PER_TENANT_MAX
+from .owed import Timeline, count_owed
+from .recurrence.recurrence import recurrence_of
+from .rejections import Rejection, RejectionCode
+from .state import RememberedRequest, State, TriggerState, same_timing
+from .tick import tick
+from .zones import UnknownZone
+
+
+def decide(state: State, command: c.Command, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    """The entries that ``command`` adds to the book, none if it changes nothing, or why it is refused.
+
+    Raises UndecidableTrigger from a tick when one trigger's decision fails (see ``tick``).
+    """
+    if isinstance(command, c.Tick):
+        return tick(state, inputs) if state.settings is not None and not state.closed else ()
+    repeated = repetition(state, inputs.request_id, inputs.request_sha256)
+    if repeated is not None:
+        return repeated if isinstance(repeated, Rejection) else ()
+    refusal = _refuse_any(state, command, inputs)
+    return refusal if refusal is not None else _decide_command(state, command, inputs)
+
+
+def repetition(state: State, request_id: str, request_sha256: bytes) -> RememberedRequest | Rejection | None:
+    """What an earlier request under this id led to; a rejection if that was another request; None if it is new."""
+    seen = state.requests.get(request_id) if request_id else None
+    if seen is None or seen.sha256 == request_sha256:
+        return seen
+    return Rejection(
+        RejectionCode.REQUEST_ID_REUSED,
+        f'request id "{request_id}" was used for another request at {format_instant(seen.at)}',
+        "use a new request id for a new request",
+    )
+
+
+def _refuse_any(state: State, command: c.Command, inputs: Inputs) -> Rejection | None:
+    if state.closed:
+        return Rejection(RejectionCode.BOOK_CLOSED, f'the book of tenant "{state.tenant}" is closed')
+    if inputs.request_id and len(state.requests) >= REQUESTS_REMEMBERED_MAX:
+        return Rejection(
+            RejectionCode.TOO_MANY_REQUESTS,
+            f"more than {REQUESTS_REMEMBERED_MAX} requests are remembered for this tenant",
+            "wait until some are older than 24 hours",
+        )
+    if state.settings is None and not isinstance(command, c.CreateTenant):
+        return Rejection(
+            RejectionCode.TENANT_MISSING, "the tenant does not exist", "create it: fireledger tenant create TENANT"
+        )
+    return None
+
+
+def _decide_command(
+    state: State, command: c.Command, inputs: Inputs
+) -> tuple[e.BookEntry, ...] | Rejection:
+    match command:
+        case c.CreateTenant():
+            return _create_tenant(state, command, inputs)
+        case c.AmendTenant():
+            return _amend_tenant(state, command, inputs)
+        case c.CreateTrigger():
+            return _create_trigger(state, command, inputs)
+        case c.AmendTrigger():
+            return _amend_trigger(state, command, inputs)
+        case c.PauseTrigger():
+            return _pause_trigger(state, command)
+        case c.ResumeTrigger():
+            return _resume_trigger(state, command, inputs)
+        case c.DeleteTrigger():
+            return _delete_trigger(state, command, inputs)
+        case c.Tick():
+            raise AssertionError("ticks are decided by tick()")
+        case _:
+            assert_never(command)
+
+
+def _create_tenant(state: State, command: c.CreateTenant, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    if state.settings is not None:
+        return Rejection(
+            RejectionCode.TENANT_EXISTS,
+            f'tenant "{state.tenant}" exists',
+            "change it: fireledger tenant amend TENANT",
+        )
+    refused = check_settings(command.settings, inputs.zones.database(command.zone_sha256))
+    if refused is not None:
+        return refused
+    return (
+        e.TenantCreated(settings=command.settings),
+        e.ZoneDataAdopted(version=command.zone_version, sha256=command.zone_sha256),
+    )
+
+
+def _amend_tenant(state: State, command: c.AmendTenant, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    if command.settings == state.settings:
+        return ()
+    refused = check_settings(command.settings, inputs.zones.database(state.zone_sha256))
+    if refused is None and len(state.default_jitters) >= SEGMENTS_MAX:
+        refused = Rejection(
+            RejectionCode.TOO_MANY_SEGMENTS,
+            f"the tenant's default jitter has changed {SEGMENTS_MAX} times",
+            "set --jitter on the triggers themselves",
+        )
+    return refused if refused is not None else (e.TenantAmended(settings=command.settings),)
+
+
+def _create_trigger(state: State, command: c.CreateTrigger, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    try:
+        check_trigger(command.trigger)
+    except MalformedName as error:
+        return Rejection(RejectionCode.VALUE_REFUSED, str(error))
+    if state.live(command.trigger) is not None:
+        return Rejection(
+            RejectionCode.TRIGGER_EXISTS,
+            f'trigger "{state.tenant}/{command.trigger}" exists',
+            "change it: fireledger trigger amend TENANT/TRIGGER",
+        )
+    if len(state.triggers) >= TRIGGERS_PER_TENANT_MAX and command.trigger not in state.triggers:
+        return Rejection(
+            RejectionCode.TOO_MANY_TRIGGERS, f"a tenant has at most {TRIGGERS_PER_TENANT_MAX} triggers"
+        )
+    refused = _refuse_definition(state, command, inputs)
+    if refused is not None:
+        return refused
+    return (e.TriggerCreated(trigger=command.trigger, definition=command.definition, paused=command.paused),)
+
+
+def _amend_trigger(state: State, command: c.AmendTrigger, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    trigger = state.live(command.trigger)
+    if trigger is None:
+        return _no_trigger(state, command.trigger)
+    if trigger.definition == command.definition and trigger.quarantine is None:
+        return ()
+    refused = _refuse_definition(state, command, inputs)
+    if refused is not None:
+        return refused
+    amended = e.TriggerAmended(trigger=command.trigger, definition=command.definition)
+    closing = trigger.segments[-1]
+    if same_timing(closing, command.definition):
+        return (amended,)
+    if trigger.quarantine is None and _owes_nothing(state, trigger, inputs):
+        return (amended, e.SegmentSettled(trigger=command.trigger, until=inputs.recorded.now))
+    if len(trigger.segments) >= SEGMENTS_MAX:
+        return Rejection(
+            RejectionCode.TOO_MANY_SEGMENTS,
+            f'trigger "{command.trigger}" has {SEGMENTS_MAX} amended schedules that still owe instants',
+            "wait for the scheduler to decide them, or resume the trigger",
+        )
+    return (amended,)
+
+
+def _owes_nothing(state: State, trigger: TriggerState, inputs: Inputs) -> bool:
+    """Whether the open segment has no undecided instant up to the page's now, released or not."""
+    database = inputs.zones.database(state.zone_sha256)
+    following = Timeline(state, trigger, trigger.segments[-1], database).next_undecided()
+    return following is None or following > inputs.recorded.now
+
+
+def _refuse_definition(
+    state: State, command: c.CreateTrigger | c.AmendTrigger, inputs: Inputs
+) -> Rejection | None:
+    definition = command.definition
+    refused = check_definition(definition)
+    if refused is not None:
+        return refused
+    try:
+        zone = inputs.zones.database(state.zone_sha256).zone(definition.zone)
+    except UnknownZone as error:
+        return Rejection(RejectionCode.ZONE_UNKNOWN, str(error), "use an IANA name such as Europe/Rome, or UTC")
+    recurrence = recurrence_of(definition.schedule, zone, definition.gap, definition.fold)
+    after = inputs.recorded.now
+    if definition.not_before is not None:
+        after = max(after, definition.not_before - 1)
+    following = recurrence.next_after(Instant(after))
+    if following is not None and (definition.not_after is None or following <= definition.not_after):
+        return None
+    if following is None and recurrence.previous_before(Instant(after + 1)) is None:
+        return Rejection(
+            RejectionCode.NEVER_DUE, f'schedule "{definition.schedule.source}" is never due', "check its date fields"
+        )
+    return Rejection(
+        RejectionCode.WHOLLY_PAST,
+        f'schedule "{definition.schedule.source}" has no instant after {format_instant(after)}',
+        "give an instant in the future, or a later --not-after",
+    )
+
+
+def _pause_trigger(state: State, command: c.PauseTrigger) -> tuple[e.BookEntry, ...] | Rejection:
+    trigger = state.live(command.trigger)
+    if trigger is None:
+        return _no_trigger(state, command.trigger)
+    if trigger.paused:
+        return Rejection(
+            RejectionCode.ALREADY_PAUSED,
+            f'trigger "{state.tenant}/{command.trigger}" is paused already',
+            "resume it: fireledger trigger resume TENANT/TRIGGER",
+        )
+    if len(trigger.pauses) >= PAUSES_MAX:
+        return Rejection(
+            RejectionCode.TOO_MANY_PAUSES,
+            f'trigger "{command.trigger}" has {PAUSES_MAX} pauses with undecided instants',
+            "wait for the scheduler to decide them",
+        )
+    return (e.TriggerPaused(trigger=command.trigger),)
+
+
+def _resume_trigger(state: State, command: c.ResumeTrigger, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    trigger = state.live(command.trigger)
+    if trigger is None:
+        return _no_trigger(state, command.trigger)
+    if not trigger.paused:
+        return Rejection(
+            RejectionCode.NOT_PAUSED,
+            f'trigger "{state.tenant}/{command.trigger}" is not paused',
+            "see its state: fireledger trigger show TENANT/TRIGGER",
+        )
+    owed_count = 0 if exhausted(trigger) else _count_owed(state, trigger, inputs)
+    return (
+        e.TriggerResumed(trigger=command.trigger, on_resume=command.on_resume, owed_count=owed_count),
+    )
+
+
+def _count_owed(state: State, trigger: TriggerState, inputs: Inputs) -> int:
+    database = inputs.zones.database(state.zone_sha256)
+    timelines = [Timeline(state, trigger, segment, database) for segment in trigger.segments]
+    return sum(count_owed(timeline, inputs.recorded.now) for timeline in timelines)
+
+
+def _delete_trigger(state: State, command: c.DeleteTrigger, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    trigger = state.live(command.trigger)
+    if trigger is None:
+        return _no_trigger(state, command.trigger)
+    cancelled: list[e.BookEntry] = [
+        e.FireWithdrawn(
+            trigger=trigger.name,
+            scheduled=fire.scheduled,
+            sequence=fire.sequence,
+            state="cancelled",
+            cause="deleted",
+        )
+        for fire in trigger.waiting
+    ]
+    if trigger.quarantine is None and not exhausted(trigger):
+        cancelled.extend(_cancelled_instants(state, trigger, inputs))
+    return (*cancelled, e.TriggerDeleted(trigger=trigger.name))
+
+
+def _cancelled_instants(state: State, trigger: TriggerState, inputs: Inputs) -> list[e.InstantsResolved]:
+    """Undecided instants scheduled up to now, those inside their jitter window included."""
+    database = inputs.zones.database(state.zone_sha256)
+    now = inputs.recorded.now
+    found: list[e.InstantsResolved] = []
+    for segment in trigger.segments:
+        timeline = Timeline(state, trigger, segment, database)
+        first, last = timeline.next_undecided(), timeline.last_until(now)
+        if first is None or last is None or first > last:
+            continue
+        found.append(
+            e.InstantsResolved(
+                trigger=trigger.name,
+                first=first,
+                last=last,
+                count=timeline.count_until(first - 1, last),
+                state="cancelled",
+                cause="deleted",
+            )
+        )
+    return found
+
+
+def _no_trigger(state: State, name: str) -> Rejection:
+    return Rejection(
+        RejectionCode.TRIGGER_MISSING,
+        f'trigger "{state.tenant}/{name[:140]}" does not exist',
+        "see what exists: fireledger trigger list TENANT",
+    )

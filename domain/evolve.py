@@ -1,0 +1,384 @@
+"""``evolve``: what a page makes true. The only way a state comes about.
+
+Pure and total over effective pages; an entry that cannot follow from the state is a broken invariant and
+raises AssertionError, because a page that was decided from this very state cannot hold it.
+"""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from . import entries as e
+from .limits import REQUEST_MEMORY
+from .page import MalformedPage, Page, decode_attempts, decode_page, is_effective
+from .state import (
+    DefaultJitter,
+    OpenFire,
+    Pause,
+    RememberedRequest,
+    Segment,
+    State,
+    TriggerState,
+    WaitingFire,
+    same_timing,
+    segment_of,
+)
+
+RecordedOnly = (
+    e.TriggerSuspended | e.SuspensionEnded | e.CeilingSet | e.GrantChanged | e.BackfillStarted | e.BackfillEnded
+    | e.DrainDeclared | e.PayloadKeyDestroyed | e.RetryScheduled | e.HeldFireReleased | e.ClockNoted
+)  # fmt: skip
+RareEntry = (
+    e.TenantCreated | e.TenantAmended | e.ZoneDataAdopted | e.TriggerCreated | e.TriggerAmended | e.SegmentSettled
+    | e.TriggerPaused | e.TriggerResumed | e.TriggerDeleted | e.TriggerQuarantined | e.RollbackRecorded
+    | e.LossAccepted | e.BookClosed | RecordedOnly
+)  # fmt: skip
+
+
+def evolve(state: State, page: Page, stamped_at: int) -> State:
+    """The state after ``page``, which the broker stamped at ``stamped_at`` (microseconds).
+
+    A page stamped outside its writer's bounds advances the page number and changes nothing else.
+    """
+    assert page.number == state.page + 1, f"page {page.number} does not follow page {state.page}"
+    assert state.tenant in ("", page.tenant), f"a page of {page.tenant} in the book of {state.tenant}"
+    if not is_effective(page.inputs, stamped_at):
+        return replace(state, tenant=page.tenant, page=page.number, ineffective_count=state.ineffective_count + 1)
+    assert page.inputs.now >= state.now, "now went back"
+    draft = _Draft(state, page.inputs.now, page.number)
+    for entry in page.entries:
+        draft.apply(entry)
+    requests = state.requests
+    if page.request_id:
+        oldest = page.inputs.now - REQUEST_MEMORY
+        requests = {key: seen for key, seen in requests.items() if seen.at > oldest}
+        requests[page.request_id] = RememberedRequest(page.inputs.now, page.request_sha256, page.number)
+    return replace(
+        draft.state,
+        tenant=page.tenant,
+        page=page.number,
+        effective_page=page.number,
+        now=page.inputs.now,
+        as_of=draft.surviving if draft.surviving is not None else max(state.as_of, page.inputs.as_of),
+        triggers=draft.triggers,
+        requests=requests,
+    )
+
+
+def fold_observed(state: State, observed: tuple[e.AttemptObserved, ...], now: int) -> State:
+    """The state as a page's leading observed entries leave it, before anything is decided by them."""
+    if not observed:
+        return state
+    draft = _Draft(state, now, state.page + 1)
+    for entry in observed:
+        draft.apply(entry)
+    return replace(draft.state, triggers=draft.triggers)
+
+
+class _Draft:
+    """The state in the making: one copy of the trigger table per page, not per entry."""
+
+    def __init__(self, state: State, now: int, page: int) -> None:
+        self.state = state
+        self.triggers = dict(state.triggers)
+        self.now = now
+        self.page = page
+        self.surviving: int | None = None
+
+    def apply(self, entry: e.BookEntry) -> None:
+        """Fold one entry. The most frequent kinds come first."""
+        match entry:
+            case e.FireReleased():
+                _fire_released(self, entry)
+            case e.AttemptObserved():
+                _attempt_observed(self, entry)
+            case e.FireFinished():
+                _fire_finished(self, entry)
+            case e.InstantsResolved():
+                _instants_resolved(self, entry)
+            case e.FireDecided():
+                _fire_decided(self, entry)
+            case e.FireWithdrawn():
+                _fire_withdrawn(self, entry)
+            case e.FireHeld():
+                _fire_held(self, entry)
+            case _:
+                self._apply_rare(entry)
+
+    def _apply_rare(self, entry: RareEntry) -> None:
+        match entry:
+            case e.TenantCreated() | e.TenantAmended():
+                _tenant_settings(self, entry)
+            case e.ZoneDataAdopted():
+                _zone_data(self, entry)
+            case e.TriggerCreated():
+                _trigger_created(self, entry)
+            case e.TriggerAmended():
+                _trigger_amended(self, entry)
+            case e.SegmentSettled():
+                _segment_settled(self, entry)
+            case e.TriggerPaused():
+                _trigger_paused(self, entry)
+            case e.TriggerResumed():
+                _trigger_resumed(self, entry)
+            case e.TriggerDeleted():
+                _trigger_deleted(self, entry)
+            case e.TriggerQuarantined():
+                _trigger_quarantined(self, entry)
+            case e.RollbackRecorded():
+                _rollback(self, entry)
+            case e.LossAccepted():
+                _loss_accepted(self, entry)
+            case e.BookClosed():
+                _book_closed(self, entry)
+            case _:
+                _recorded_only(entry)
+
+    def trigger(self, name: str) -> TriggerState:
+        """The trigger an entry names; it must exist."""
+        found = self.triggers.get(name)
+        assert found is not None, f'entry names unknown trigger "{name}"'
+        return found
+
+    def put(self, trigger: TriggerState) -> None:
+        """Store a trigger's new state."""
+        self.triggers[trigger.name] = trigger
+
+
+def _recorded_only(entry: RecordedOnly) -> None:
+    """Entries that this logic version keeps in the book without deciding anything by them."""
+    match entry:
+        case (
+            e.TriggerSuspended()
+            | e.SuspensionEnded()
+            | e.CeilingSet()
+            | e.GrantChanged()
+            | e.BackfillStarted()
+            | e.BackfillEnded()
+            | e.DrainDeclared()
+            | e.PayloadKeyDestroyed()
+            | e.RetryScheduled()
+            | e.HeldFireReleased()
+            | e.ClockNoted()
+        ):
+            return
+        case _:
+            assert_never(entry)
+
+
+def _tenant_settings(draft: _Draft, entry: e.TenantCreated | e.TenantAmended) -> None:
+    jitters = draft.state.default_jitters
+    window = entry.settings.default_jitter
+    if not jitters or jitters[-1].window != window:
+        jitters = (*jitters, DefaultJitter(draft.now if jitters else 0, window))
+    draft.state = replace(draft.state, settings=entry.settings, default_jitters=jitters)
+
+
+def _zone_data(draft: _Draft, entry: e.ZoneDataAdopted) -> None:
+    draft.state = replace(draft.state, zone_version=entry.version, zone_sha256=entry.sha256)
+
+
+def _trigger_created(draft: _Draft, entry: e.TriggerCreated) -> None:
+    before = draft.triggers.get(entry.trigger)
+    assert before is None or before.deleted, f'trigger "{entry.trigger}" exists'
+    draft.put(
+        TriggerState(
+            name=entry.trigger,
+            definition=entry.definition,
+            definition_page=draft.page,
+            segments=(segment_of(entry.definition, draft.now),),
+            pauses=(Pause(draft.now, None, "policy", "paused"),) if entry.paused else (),
+            next_run_number=before.next_run_number if before else 1,
+            open=before.open if before else (),
+        )
+    )
+
+
+def _trigger_amended(draft: _Draft, entry: e.TriggerAmended) -> None:
+    trigger = draft.trigger(entry.trigger)
+    *closed, last = trigger.segments
+    if same_timing(last, entry.definition):
+        segments = trigger.segments
+    else:
+        segments = (*closed, replace(last, until=draft.now), segment_of(entry.definition, draft.now))
+    pauses = trigger.pauses
+    if trigger.quarantine is not None:
+        pauses = tuple(replace(p, end=draft.now) if p.end is None and p.cause == "quarantined" else p for p in pauses)
+    draft.put(
+        replace(
+            trigger,
+            definition=entry.definition,
+            definition_page=draft.page,
+            segments=segments,
+            pauses=pauses,
+            quarantine=None,
+        )
+    )
+
+
+def _segment_settled(draft: _Draft, entry: e.SegmentSettled) -> None:
+    trigger = draft.trigger(entry.trigger)
+    kept = tuple(segment for segment in trigger.segments if segment.until != entry.until)
+    assert kept and kept[-1].until is None, "the open segment cannot be settled"
+    draft.put(_without_spent_pauses(replace(trigger, segments=kept)))
+
+
+def _trigger_paused(draft: _Draft, entry: e.TriggerPaused) -> None:
+    trigger = draft.trigger(entry.trigger)
+    assert not trigger.paused, f'trigger "{entry.trigger}" is paused already'
+    draft.put(replace(trigger, pauses=(*trigger.pauses, Pause(draft.now, None, "policy", "paused"))))
+
+
+def _trigger_resumed(draft: _Draft, entry: e.TriggerResumed) -> None:
+    trigger = draft.trigger(entry.trigger)
+    pauses: list[Pause] = []
+    for pause in trigger.pauses:
+        if pause.end is not None or pause.cause != "paused":
+            pauses.append(pause)
+        elif entry.owed_count:
+            pauses.append(replace(pause, end=draft.now, on_resume=entry.on_resume))
+    draft.put(replace(trigger, pauses=tuple(pauses)))
+
+
+def _trigger_deleted(draft: _Draft, entry: e.TriggerDeleted) -> None:
+    trigger = draft.trigger(entry.trigger)
+    draft.put(replace(trigger, deleted=True, segments=(), pauses=(), quarantine=None, waiting=()))
+
+
+def _trigger_quarantined(draft: _Draft, entry: e.TriggerQuarantined) -> None:
+    trigger = draft.trigger(entry.trigger)
+    pauses = (*trigger.pauses, Pause(draft.now, None, "skip", "quarantined"))
+    draft.put(replace(trigger, quarantine=entry.cause, pauses=pauses))
+
+
+def _fire_decided(draft: _Draft, entry: e.FireDecided) -> None:
+    trigger = _mark(draft.trigger(entry.trigger), entry.scheduled, entry.sequence)
+    waiting = WaitingFire(
+        scheduled=entry.scheduled,
+        sequence=entry.sequence,
+        release=entry.release,
+        lane=entry.lane,
+        cause=entry.cause,
+        definition_page=entry.definition_page,
+        over_quota=entry.over_quota,
+    )
+    draft.put(replace(trigger, fired_count=trigger.fired_count + 1, waiting=(*trigger.waiting, waiting)))
+
+
+def _fire_released(draft: _Draft, entry: e.FireReleased) -> None:
+    trigger = draft.trigger(entry.trigger)
+    if entry.decides:
+        trigger = _mark(trigger, entry.scheduled, entry.sequence)
+        trigger = replace(trigger, fired_count=trigger.fired_count + 1)
+    fire = OpenFire(
+        scheduled=entry.scheduled,
+        sequence=entry.sequence,
+        release=entry.release,
+        lane=entry.lane,
+        definition_page=entry.definition_page,
+        attempt=entry.attempt,
+        released_at=draft.now,
+        outcome_window=trigger.definition.outcome_window,
+    )
+    draft.put(
+        replace(
+            trigger,
+            open=(*(f for f in trigger.open if not _is(f, entry)), fire),
+            waiting=tuple(f for f in trigger.waiting if not _is(f, entry)),
+        )
+    )
+
+
+def _instants_resolved(draft: _Draft, entry: e.InstantsResolved) -> None:
+    draft.put(_mark(draft.trigger(entry.trigger), entry.last, 0))
+
+
+def _fire_withdrawn(draft: _Draft, entry: e.FireWithdrawn) -> None:
+    trigger = draft.trigger(entry.trigger)
+    waiting = tuple(fire for fire in trigger.waiting if not _is(fire, entry))
+    gone = len(trigger.waiting) - len(waiting)
+    draft.put(replace(trigger, waiting=waiting, fired_count=trigger.fired_count - gone))
+
+
+def _fire_held(draft: _Draft, entry: e.FireHeld) -> None:
+    _change_open(draft, entry, held=True)
+
+
+def _fire_finished(draft: _Draft, entry: e.FireFinished) -> None:
+    trigger = draft.trigger(entry.trigger)
+    draft.put(replace(trigger, open=tuple(fire for fire in trigger.open if not _is(fire, entry))))
+
+
+def _attempt_observed(draft: _Draft, entry: e.AttemptObserved) -> None:
+    if entry.record == "started" and entry.trigger in draft.triggers:
+        _change_open(draft, entry, started_at=entry.stamped_at)
+
+
+def _change_open(
+    draft: _Draft, entry: e.FireHeld | e.AttemptObserved, *, held: bool | None = None, started_at: int | None = None
+) -> None:
+    trigger = draft.trigger(entry.trigger)
+    if not any(_is(fire, entry) and fire.attempt == entry.attempt for fire in trigger.open):
+        return
+
+    def changed(fire: OpenFire) -> OpenFire:
+        if not (_is(fire, entry) and fire.attempt == entry.attempt):
+            return fire
+        return replace(
+            fire,
+            held=fire.held if held is None else held,
+            started_at=fire.started_at if started_at is None else max(started_at, fire.started_at or 0),
+        )
+
+    draft.put(replace(trigger, open=tuple(changed(fire) for fire in trigger.open)))
+
+
+def _rollback(draft: _Draft, entry: e.RollbackRecorded) -> None:
+    draft.surviving = entry.surviving_sequence
+    if entry.origin == "attempts":
+        decode_attempts(entry.body)
+        return
+    lost = decode_page(entry.body)
+    if not is_effective(lost.inputs, entry.stamped_at):
+        return
+    if lost.inputs.now > draft.now:
+        raise MalformedPage(f"lost page {lost.number} has a later now than the page that brings it back")
+    now, page = draft.now, draft.page
+    draft.now = lost.inputs.now
+    for each in lost.entries:
+        draft.apply(each)
+    draft.now, draft.page = now, page
+
+
+def _loss_accepted(draft: _Draft, entry: e.LossAccepted) -> None:
+    draft.surviving = entry.surviving_sequence
+
+
+def _book_closed(draft: _Draft, entry: e.BookClosed) -> None:
+    draft.state = replace(draft.state, closed=True)
+
+
+def _is(fire: OpenFire | WaitingFire, entry: e.FireEntry) -> bool:
+    return fire.scheduled == entry.scheduled and fire.sequence == entry.sequence
+
+
+def _mark(trigger: TriggerState, scheduled: int, sequence: int) -> TriggerState:
+    """Advance the last-decided mark of the segment that holds the instant, or take a run number."""
+    if sequence:
+        return replace(trigger, next_run_number=max(trigger.next_run_number, sequence + 1))
+    for place, segment in enumerate(trigger.segments):
+        if segment.after < scheduled and (segment.until is None or scheduled <= segment.until):
+            assert scheduled > segment.decided, f"instant {scheduled} of {trigger.name} is decided already"
+            marked = replace(segment, decided=scheduled)
+            segments: tuple[Segment, ...] = (*trigger.segments[:place], marked, *trigger.segments[place + 1 :])
+            return _without_spent_pauses(replace(trigger, segments=segments))
+    raise AssertionError(f"instant {scheduled} of {trigger.name} lies in no segment")
+
+
+def _without_spent_pauses(trigger: TriggerState) -> TriggerState:
+    """Drop pauses that no undecided instant can lie in: every release is later than its segment's mark."""
+    if not trigger.pauses:
+        return trigger
+    earliest = min(segment.decided for segment in trigger.segments)
+    kept = tuple(pause for pause in trigger.pauses if pause.end is None or pause.end > earliest)
+    return trigger if len(kept) == len(trigger.pauses) else replace(trigger, pauses=kept)

@@ -1,0 +1,211 @@
+"""What a trigger owes at an instant: its undecided instants, each with its release and how it is judged.
+
+Long stretches are counted, not listed, so that a month of outage costs no more than an hour of it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from .identifiers import FireKey
+from .instants import Instant
+from .jitter import release_of
+from .limits import TOLERANCE_MAX, TOLERANCE_MIN
+from .recurrence.recurrence import Recurrence, recurrence_of
+from .state import Pause, Segment, State, TriggerState
+from .zones import ZoneDatabase
+
+Judgement = Literal["on-time", "missed", "missed-paused", "skip-paused", "skip-quarantined", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """One undecided instant, its release, and how long it is forgiven for being late."""
+
+    scheduled: int
+    release: int
+    tolerance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive undecided instants under one judgement: ``count`` of them from ``first`` to ``last``.
+
+    ``listed`` holds them one by one when the judgement may fire them, else it is empty.
+    """
+
+    judgement: Judgement
+    first: int
+    last: int
+    count: int
+    listed: tuple[Owed, ...] = ()
+
+
+class Timeline:
+    """One segment of one trigger, resolved against a time-zone database: where its instants and releases are."""
+
+    def __init__(self, state: State, trigger: TriggerState, segment: Segment, zones: ZoneDatabase) -> None:
+        self._state = state
+        self._trigger = trigger
+        self._segment = segment
+        self.recurrence: Recurrence = recurrence_of(
+            segment.schedule, zones.zone(segment.zone), segment.gap, segment.fold
+        )
+        after = segment.decided
+        if segment.not_before is not None:
+            after = max(after, segment.not_before - 1)
+        self._after = after
+        bounds = [bound for bound in (segment.until, segment.not_after) if bound is not None]
+        self._until = min(bounds) if bounds else None
+
+    def next_undecided(self, after: int | None = None) -> Instant | None:
+        """The first undecided scheduled instant (strictly after ``after`` as well), or None."""
+        found = self.recurrence.next_after(Instant(self._after if after is None else max(after, self._after)))
+        return None if found is None or (self._until is not None and found > self._until) else found
+
+    def release(self, scheduled: int) -> Instant:
+        """When the instant is released: scheduled plus its jitter offset."""
+        window = self.window(scheduled)
+        if window == 0:
+            return Instant(scheduled)
+        key = FireKey(self._state.tenant, self._trigger.name, Instant(scheduled))
+        return release_of(key, window, self._gap(scheduled))
+
+    def window(self, scheduled: int) -> int:
+        """The jitter window that holds for the instant: the segment's own, else the tenant's default of that time."""
+        if self._segment.jitter is not None:
+            return self._segment.jitter
+        window = 0
+        for default in self._state.default_jitters:
+            if default.after < scheduled:
+                window = default.window
+        return window
+
+    def widest_window(self) -> int:
+        """The widest window that any instant of the segment can have."""
+        if self._segment.jitter is not None:
+            return self._segment.jitter
+        return max((default.window for default in self._state.default_jitters), default=0)
+
+    def owed(self, scheduled: int) -> Owed:
+        """The instant with its release and tolerance: the gap to the next instant clamped, or as declared."""
+        tolerance = self._segment.tolerance
+        if tolerance is None:
+            gap = self._gap(scheduled)
+            tolerance = int(TOLERANCE_MAX) if gap is None else min(max(gap, TOLERANCE_MIN), TOLERANCE_MAX)
+        return Owed(scheduled, self.release(scheduled), tolerance)
+
+    def count_until(self, after: int, until: int) -> int:
+        """How many undecided instants lie in (after, until]."""
+        low = max(after, self._after)
+        high = until if self._until is None else min(until, self._until)
+        return self.recurrence.count(Instant(low), Instant(high)) if high > low else 0
+
+    def last_until(self, until: int) -> Instant | None:
+        """The last instant at or before ``until`` that is undecided."""
+        high = until if self._until is None else min(until, self._until)
+        found = self.recurrence.previous_before(Instant(high + 1))
+        return None if found is None or found <= self._after else found
+
+    def _gap(self, scheduled: int) -> int | None:
+        following = self.recurrence.next_after(Instant(scheduled))
+        return None if following is None else following - scheduled
+
+
+def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: int) -> list[Run]:
+    """Everything owed at ``now`` (release ≤ now), oldest first, joined into runs of one judgement.
+
+    Stretches that lie clear of every border (pause edges and the horizon) are counted; only instants whose
+    jitter window touches a border, or that may still fire, are looked at one by one.
+    """
+    expiry = now - horizon - 1
+    borders = sorted({expiry, *_edges(pauses)})
+    window = timeline.widest_window()
+    pieces: list[Run] = []
+    position: int | None = None
+    for border in borders:
+        if border > expiry:
+            break
+        bulk_end = border - window
+        pieces.extend(_bulk(timeline, pauses, position, bulk_end, now, horizon))
+        position = bulk_end if position is None else max(position, bulk_end)
+        pieces.extend(_singles(timeline, pauses, position, border, now, horizon))
+        position = border
+    pieces.extend(_singles(timeline, pauses, position, now, now, horizon))
+    return list(_joined(pieces))
+
+
+def count_owed(timeline: Timeline, now: int) -> int:
+    """How many undecided instants have a release ≤ now, exactly."""
+    window = timeline.widest_window()
+    clear = now - window
+    total = timeline.count_until(-(2**62), clear)
+    scheduled = timeline.next_undecided(clear)
+    while scheduled is not None and scheduled <= now:
+        total += timeline.release(scheduled) <= now
+        scheduled = timeline.next_undecided(scheduled)
+    return total
+
+
+def _edges(pauses: tuple[Pause, ...]) -> Iterator[int]:
+    for pause in pauses:
+        yield pause.start
+        if pause.end is not None:
+            yield pause.end
+
+
+def _bulk(
+    timeline: Timeline, pauses: tuple[Pause, ...], after: int | None, until: int, now: int, horizon: int
+) -> Iterator[Run]:
+    first = timeline.next_undecided(after)
+    if first is None or first > until:
+        return
+    last = timeline.last_until(until)
+    assert last is not None and last >= first
+    count = timeline.count_until(first - 1, last)
+    yield Run(_judge(timeline.owed(first), pauses, now, horizon), first, last, count)
+
+
+def _singles(
+    timeline: Timeline, pauses: tuple[Pause, ...], after: int | None, until: int, now: int, horizon: int
+) -> Iterator[Run]:
+    scheduled = timeline.next_undecided(after)
+    while scheduled is not None and scheduled <= until:
+        owed = timeline.owed(scheduled)
+        if owed.release > now:
+            return
+        judgement = _judge(owed, pauses, now, horizon)
+        listed = (owed,) if judgement in ("on-time", "missed", "missed-paused") else ()
+        yield Run(judgement, scheduled, scheduled, 1, listed)
+        scheduled = timeline.next_undecided(scheduled)
+
+
+def _judge(owed: Owed, pauses: tuple[Pause, ...], now: int, horizon: int) -> Judgement:
+    """Rules 2 and 3 of DESIGN section 5 for one instant."""
+    inside = [p for p in pauses if p.start < owed.release and (p.end is None or owed.release <= p.end)]
+    if any(pause.cause == "quarantined" for pause in inside):
+        return "skip-quarantined"
+    if any(pause.on_resume == "skip" for pause in inside):
+        return "skip-paused"
+    if now - owed.release > horizon:
+        return "expired"
+    if inside:
+        return "missed-paused"
+    return "missed" if now - owed.release > owed.tolerance else "on-time"
+
+
+def _joined(pieces: Iterable[Run]) -> Iterator[Run]:
+    """Join neighbours of one judgement; on-time and missed instants stay listed."""
+    held: list[Run] = []
+    for piece in pieces:
+        if held and held[0].judgement != piece.judgement:
+            yield _join(held)
+            held = []
+        held.append(piece)
+    if held:
+        yield _join(held)
+
+
+def _join(runs: list[Run]) -> Run:
+    listed = tuple(owed for run in runs for owed in run.listed)
+    return Run(runs[0].judgement, runs[0].first, runs[-1].last, sum(run.count for run in runs), listed)

@@ -1,0 +1,1 @@
+"""Recurrences: when a schedule is due, in a zone, under declared rules."""

@@ -1,0 +1,272 @@
+"""The naive local times a compiled cron schedule names, as whole seconds; no zone has a say here.
+
+Every search is bounded by the years YEAR_MIN to YEAR_MAX.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from .months import (
+    CLASS_COUNT,
+    DAY_S,
+    END_DAY,
+    LOCAL_END_S,
+    LOCAL_FIRST_S,
+    MONTH_CLASSES,
+    MONTH_COUNT,
+    MONTH_LENGTHS,
+    MONTH_STARTS,
+    class_of,
+)
+from .schedule import CronSchedule
+
+FAR_S = 1 << 60
+"""Later than any time that is looked at; its negative is earlier."""
+
+
+def bits_of(mask: int) -> list[int]:
+    """The positions of the set bits, ascending."""
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+
+class LocalTimes:
+    """The naive local seconds (from 1970-01-01T00:00) at which every field of a schedule matches."""
+
+    __slots__ = (
+        "_classes",
+        "_day_masks",
+        "_first_minute",
+        "_first_of_day",
+        "_first_second",
+        "_hours",
+        "_last_minute",
+        "_last_of_day",
+        "_last_second",
+        "_minutes",
+        "_per_day",
+        "_per_hour",
+        "_per_minute",
+        "_seconds",
+    )
+
+    def __init__(self, schedule: CronSchedule) -> None:
+        self._seconds, self._minutes, self._hours = schedule.seconds, schedule.minutes, schedule.hours
+        self._first_second, self._last_second = _lowest(self._seconds), self._seconds.bit_length() - 1
+        self._first_minute, self._last_minute = _lowest(self._minutes), self._minutes.bit_length() - 1
+        self._first_of_day = _lowest(self._hours) * 3_600 + self._first_minute * 60 + self._first_second
+        self._last_of_day = (self._hours.bit_length() - 1) * 3_600 + self._last_minute * 60 + self._last_second
+        self._per_minute = self._seconds.bit_count()
+        self._per_hour = self._minutes.bit_count() * self._per_minute
+        self._per_day = self._hours.bit_count() * self._per_hour
+        masks = _day_masks(schedule)
+        self._classes: list[int] = MONTH_CLASSES
+        self._day_masks = masks
+        if schedule.years is not None:
+            # Years cannot be told from a class: every month then is a class of its own.
+            allowed = frozenset(schedule.years)
+            self._day_masks = [
+                masks[MONTH_CLASSES[index]] if _year_of(index) in allowed else 0 for index in range(MONTH_COUNT)
+            ]
+            self._classes = list(range(MONTH_COUNT))
+
+    def first_from(self, local_s: int) -> int:
+        """The first matching second that is not before ``local_s``; FAR_S when there is none."""
+        if local_s < LOCAL_FIRST_S:
+            local_s = LOCAL_FIRST_S
+        elif local_s >= LOCAL_END_S:
+            return FAR_S
+        day, time_s = divmod(local_s, DAY_S)
+        month = bisect_right(MONTH_STARTS, day) - 1
+        rest = self._day_masks[self._classes[month]] >> (day - MONTH_STARTS[month])
+        if rest & 1:
+            found = self._first_in_day(time_s)
+            if found >= 0:
+                return local_s - time_s + found
+        rest >>= 1
+        if rest:
+            return (day + (rest & -rest).bit_length()) * DAY_S + self._first_of_day
+        masks, classes = self._day_masks, self._classes
+        for later in range(month + 1, MONTH_COUNT):
+            mask = masks[classes[later]]
+            if mask:
+                return (MONTH_STARTS[later] + (mask & -mask).bit_length() - 1) * DAY_S + self._first_of_day
+        return FAR_S
+
+    def last_until(self, local_s: int) -> int:
+        """The last matching second that is not after ``local_s``; -FAR_S when there is none."""
+        if local_s >= LOCAL_END_S:
+            local_s = LOCAL_END_S - 1
+        elif local_s < LOCAL_FIRST_S:
+            return -FAR_S
+        day, time_s = divmod(local_s, DAY_S)
+        month = bisect_right(MONTH_STARTS, day) - 1
+        bit = day - MONTH_STARTS[month]
+        mask = self._day_masks[self._classes[month]]
+        if mask >> bit & 1:
+            found = self._last_in_day(time_s)
+            if found >= 0:
+                return local_s - time_s + found
+        masks, classes = self._day_masks, self._classes
+        mask &= (1 << bit) - 1
+        while not mask and month > 0:
+            month -= 1
+            mask = masks[classes[month]]
+        if not mask:
+            return -FAR_S
+        return (MONTH_STARTS[month] + mask.bit_length() - 1) * DAY_S + self._last_of_day
+
+    def matches(self, local_s: int) -> bool:
+        """Whether this very second matches."""
+        return self.first_from(local_s) == local_s
+
+    def count(self, from_s: int, to_s: int) -> int:
+        """How many seconds of [from_s, to_s) match, without enumerating them."""
+        from_s, to_s = max(from_s, LOCAL_FIRST_S), min(to_s, LOCAL_END_S)
+        if from_s >= to_s:
+            return 0
+        from_day, from_time_s = divmod(from_s, DAY_S)
+        to_day, to_time_s = divmod(to_s, DAY_S)
+        total = self._days(from_day, to_day) * self._per_day
+        if from_time_s:
+            total -= self._days(from_day, from_day + 1) * self._in_day_before(from_time_s)
+        if to_time_s:
+            total += self._days(to_day, to_day + 1) * self._in_day_before(to_time_s)
+        return total
+
+    def times(self, from_s: int, to_s: int) -> Iterator[int]:
+        """The matching seconds of [from_s, to_s), ascending."""
+        offsets = [hour * 3_600 + minute * 60 for hour in bits_of(self._hours) for minute in bits_of(self._minutes)]
+        seconds = bits_of(self._seconds)
+        found = self.first_from(from_s)
+        while found < to_s:
+            midnight = found - found % DAY_S
+            for offset in offsets:
+                minute_s = midnight + offset
+                if minute_s + 59 < found:
+                    continue
+                if minute_s >= to_s:
+                    return
+                for second in seconds:
+                    at_s = minute_s + second
+                    if found <= at_s < to_s:
+                        yield at_s
+            found = self.first_from(midnight + DAY_S)
+
+    def _first_in_day(self, time_s: int) -> int:
+        hour, rest = divmod(time_s, 3_600)
+        if self._hours >> hour & 1:
+            minute, second = divmod(rest, 60)
+            if self._minutes >> minute & 1:
+                left = self._seconds >> second
+                if left:
+                    return time_s + (left & -left).bit_length() - 1
+            left = self._minutes >> (minute + 1)
+            if left:
+                return hour * 3_600 + (minute + (left & -left).bit_length()) * 60 + self._first_second
+        left = self._hours >> (hour + 1)
+        if left:
+            return (hour + (left & -left).bit_length()) * 3_600 + self._first_minute * 60 + self._first_second
+        return -1
+
+    def _last_in_day(self, time_s: int) -> int:
+        hour, rest = divmod(time_s, 3_600)
+        if self._hours >> hour & 1:
+            minute, second = divmod(rest, 60)
+            if self._minutes >> minute & 1:
+                left = self._seconds & ((2 << second) - 1)
+                if left:
+                    return time_s - second + left.bit_length() - 1
+            left = self._minutes & ((1 << minute) - 1)
+            if left:
+                return hour * 3_600 + (left.bit_length() - 1) * 60 + self._last_second
+        left = self._hours & ((1 << hour) - 1)
+        if left:
+            return (left.bit_length() - 1) * 3_600 + self._last_minute * 60 + self._last_second
+        return -1
+
+    def _in_day_before(self, time_s: int) -> int:
+        hour, rest = divmod(time_s, 3_600)
+        minute, second = divmod(rest, 60)
+        total = (self._hours & ((1 << hour) - 1)).bit_count() * self._per_hour
+        if self._hours >> hour & 1:
+            total += (self._minutes & ((1 << minute) - 1)).bit_count() * self._per_minute
+            if self._minutes >> minute & 1:
+                total += (self._seconds & ((1 << second) - 1)).bit_count()
+        return total
+
+    def _days(self, from_day: int, to_day: int) -> int:
+        """How many days of [from_day, to_day) match."""
+        to_day = min(to_day, END_DAY)
+        total = 0
+        month = bisect_right(MONTH_STARTS, from_day) - 1
+        while month < MONTH_COUNT and MONTH_STARTS[month] < to_day:
+            start, mask = MONTH_STARTS[month], self._day_masks[self._classes[month]]
+            if mask:
+                if from_day > start:
+                    mask = mask >> (from_day - start) << (from_day - start)
+                if to_day < start + MONTH_LENGTHS[month]:
+                    mask &= (1 << (to_day - start)) - 1
+                total += mask.bit_count()
+            month += 1
+        return total
+
+
+def _lowest(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
+
+
+def _year_of(month_index: int) -> int:
+    return 1970 + month_index // 12
+
+
+def _day_masks(schedule: CronSchedule) -> list[int]:
+    """For each class of month, the matching days: bit 0 is the first."""
+    masks = [0] * CLASS_COUNT
+    months = bits_of(schedule.months)
+    for length in (28, 29, 30, 31):
+        for first_weekday in range(7):
+            mask = _days_in_month(schedule, length, first_weekday)
+            for month in months:
+                masks[class_of(month, length, first_weekday)] = mask
+    return masks
+
+
+def _days_in_month(schedule: CronSchedule, length: int, first_weekday: int) -> int:
+    by_date = _by_date(schedule, length, first_weekday)
+    by_weekday = _by_weekday(schedule, length, first_weekday)
+    return by_date | by_weekday if schedule.day_rule == "or" else by_date & by_weekday
+
+
+def _by_date(schedule: CronSchedule, length: int, first_weekday: int) -> int:
+    mask = schedule.days >> 1 & ((1 << length) - 1)
+    for before_last in bits_of(schedule.days_from_last):
+        if before_last < length:
+            mask |= 1 << (length - 1 - before_last)
+    nearest = [day - 1 for day in bits_of(schedule.nearest_weekdays)]
+    nearest += [length - 1 - before_last for before_last in bits_of(schedule.nearest_weekdays_from_last)]
+    for index in nearest:
+        if 0 <= index < length:
+            mask |= 1 << _nearest_weekday(index, length, first_weekday)
+    return mask
+
+
+def _nearest_weekday(index: int, length: int, first_weekday: int) -> int:
+    """The Monday to Friday nearest to a day, within its month (all 0-based)."""
+    weekday = (first_weekday + index) % 7
+    if weekday == 6:
+        return index - 1 if index > 0 else index + 2
+    if weekday == 0:
+        return index + 1 if index + 1 < length else index - 2
+    return index
+
+
+def _by_weekday(schedule: CronSchedule, length: int, first_weekday: int) -> int:
+    mask = 0
+    for index in range(length):
+        weekday, nth = (first_weekday + index) % 7, index // 7
+        named = schedule.weekdays >> weekday & 1
+        named |= schedule.nth_weekdays >> (7 * nth + weekday) & 1
+        if index + 7 >= length:
+            named |= schedule.last_weekdays >> weekday & 1
+        mask |= named << index
+    return mask

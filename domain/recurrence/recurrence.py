@@ -1,0 +1,285 @@
+"""The engine: the instants of a schedule in a zone under declared rules.
+
+Pure and bounded: no clock is read, nothing outside the years YEAR_MIN to YEAR_MAX is looked at. Instants
+are microseconds. A range is open at its start and closed at its end, so that ranges placed end to end
+hold every instant once.
+"""
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import lru_cache
+from typing import Protocol
+
+from ..instants import SECOND, Instant, to_datetime
+from ..zones import ZoneRules
+from .local_times import FAR_S, LocalTimes
+from .months import LOCAL_END_S, LOCAL_FIRST_S
+from .rules import FoldRule, GapRule
+from .schedule import CronSchedule, IntervalSchedule, OneOffSchedule, Schedule
+from .timeline import NEAR_S, timeline_of
+
+RECURRENCES_KEPT_MAX = 8_192
+"""Distinct (schedule, zone, rules) kept ready at once, about 4 KiB each."""
+LOCAL_TIMES_KEPT_MAX = 4_096
+"""Distinct cron schedules kept expanded at once, about 3 KiB each."""
+_NO_WINDOW: tuple[int, int, Instant | None] = (0, 0, None)
+
+
+class _Search(Protocol):
+    """How one kind of schedule is searched; ranges are half-open at the start, as in Recurrence."""
+
+    def after(self, instant: int) -> int | None: ...
+    def before(self, instant: int) -> int | None: ...
+    def between(self, after: int, until: int) -> Iterator[int]: ...
+    def count(self, after: int, until: int) -> int: ...
+
+
+class Recurrence:
+    """The instants of one schedule: totally ordered, each once. Made by ``recurrence_of``."""
+
+    __slots__ = ("_search", "_window")
+
+    def __init__(self, search: _Search) -> None:
+        self._search = search
+        # The last answer holds for every instant from its question up to itself: triggers that share a
+        # schedule share the search. One tuple, replaced as a whole.
+        self._window = _NO_WINDOW
+
+    def next_after(self, instant: int) -> Instant | None:
+        """The first instant strictly after this one; None when there is none up to YEAR_MAX."""
+        low, high, answer = self._window
+        if low <= instant < high:
+            return answer
+        found = self._search.after(instant)
+        answer = None if found is None else Instant(found)
+        self._window = (instant, FAR_S if found is None else found, answer)
+        return answer
+
+    def previous_before(self, instant: int) -> Instant | None:
+        """The last instant strictly before this one; None when there is none from YEAR_MIN."""
+        found = self._search.before(instant)
+        return None if found is None else Instant(found)
+
+    def between(self, after: int, until: int) -> Iterator[Instant]:
+        """The instants with ``after`` < instant <= ``until``, ascending; its cost is that of what is taken."""
+        return map(Instant, self._search.between(after, until))
+
+    def count(self, after: int, until: int) -> int:
+        """How many instants ``between`` gives, exactly, without enumerating them."""
+        return self._search.count(after, until)
+
+
+@lru_cache(maxsize=RECURRENCES_KEPT_MAX)
+def recurrence_of(schedule: Schedule, zone: ZoneRules, gap: GapRule, fold: FoldRule) -> Recurrence:
+    """The recurrence of a schedule; the same object for equal arguments, so that searches are shared."""
+    match schedule:
+        case CronSchedule():
+            return Recurrence(_CronSearch(_local_times(schedule), zone, gap, fold))
+        case IntervalSchedule():
+            return Recurrence(_IntervalSearch(schedule))
+        case OneOffSchedule():
+            return Recurrence(_ListSearch(_one_off_instants(schedule.local, zone, gap, fold)))
+
+
+def local_text(instant: int, zone: ZoneRules) -> str:
+    """The instant on the zone's clock, RFC 3339 with numeric offset; six digits only when not whole.
+
+    Offsets are rounded to the minute only where old zone data has seconds; RFC 3339 knows none.
+    """
+    offset_s = zone.utc_offset_at(instant)
+    shown_s = round(offset_s / 60) * 60
+    moment = to_datetime(instant) + timedelta(seconds=shown_s)
+    hours, minutes = divmod(abs(shown_s) // 60, 60)
+    text = moment.replace(tzinfo=None).isoformat(timespec="auto")
+    return f"{text}{'-' if shown_s < 0 else '+'}{hours:02d}:{minutes:02d}"
+
+
+@lru_cache(maxsize=LOCAL_TIMES_KEPT_MAX)
+def _local_times(schedule: CronSchedule) -> LocalTimes:
+    return LocalTimes(schedule)
+
+
+class _CronSearch:
+    """Cron: matching local seconds, laid along UTC by the zone's timeline."""
+
+    __slots__ = ("_local", "_probes", "_shifts", "_starts", "_timeline")
+
+    def __init__(self, local: LocalTimes, zone: ZoneRules, gap: GapRule, fold: FoldRule) -> None:
+        self._local = local
+        self._timeline = timeline_of(zone, gap, fold)
+        self._starts, self._shifts, self._probes = (
+            self._timeline.starts,
+            self._timeline.shifts,
+            self._timeline.probes,
+        )
+
+    def after(self, instant: int) -> int | None:
+        found = self._first_from(instant // SECOND + 1)
+        return None if found is None else found * SECOND
+
+    def before(self, instant: int) -> int | None:
+        found = self._last_until((instant - 1) // SECOND)
+        return None if found is None else found * SECOND
+
+    def between(self, after: int, until: int) -> Iterator[int]:
+        from_s, to_s = after // SECOND + 1, until // SECOND + 1
+        index = self._timeline.index_at(from_s)
+        while index < len(self._shifts) and self._starts[index] < to_s:
+            low, high = max(self._starts[index], from_s), min(self._starts[index + 1], to_s)
+            for at_s in self._in_stretch(index, low, high):
+                yield at_s * SECOND
+            index += 1
+
+    def count(self, after: int, until: int) -> int:
+        from_s, to_s = after // SECOND + 1, until // SECOND + 1
+        index = self._timeline.index_at(from_s)
+        total = 0
+        while index < len(self._shifts) and self._starts[index] < to_s:
+            low, high = max(self._starts[index], from_s), min(self._starts[index + 1], to_s)
+            total += self._count_in_stretch(index, low, high)
+            index += 1
+        return total
+
+    def _first_from(self, from_s: int) -> int | None:
+        """The first occurrence that is not before ``from_s`` (UTC seconds)."""
+        starts, first_from = self._starts, self._local.first_from
+        index = bisect_right(starts, from_s) - 1
+        if index < 0:
+            index, from_s = 0, starts[0]
+        sure_s = from_s + NEAR_S
+        count = len(self._shifts)
+        while index < count:
+            start, end = starts[index], starts[index + 1]
+            if from_s == start and self._probe_hits(index):
+                return start
+            best = FAR_S
+            shifts = self._shifts[index]
+            for shift in shifts:
+                found = first_from(from_s + shift) - shift
+                if found < best:
+                    best = found
+            if best < end:
+                return best
+            index += 1
+            if shifts and end > sure_s and best - NEAR_S > end:
+                # No local time from here up to ``best`` matches, so no stretch that ends well before it can.
+                index = max(index, bisect_right(starts, best - NEAR_S) - 1)
+            from_s = starts[index]
+        return None
+
+    def _last_until(self, until_s: int) -> int | None:
+        """The last occurrence that is not after ``until_s`` (UTC seconds)."""
+        starts, last_until = self._starts, self._local.last_until
+        if until_s < starts[0]:
+            return None
+        until_s = min(until_s, starts[-1] - 1)
+        index = bisect_right(starts, until_s) - 1
+        sure_s = until_s - NEAR_S
+        while index >= 0:
+            start = starts[index]
+            best = -FAR_S
+            shifts = self._shifts[index]
+            for shift in shifts:
+                best = max(best, last_until(until_s + shift) - shift)
+            if best >= start:
+                return best
+            if self._probe_hits(index):
+                return start
+            index -= 1
+            if shifts and start < sure_s and best + NEAR_S < start:
+                index = min(index, bisect_right(starts, best + NEAR_S) - 1)
+            until_s = starts[index + 1] - 1
+        return None
+
+    def _probe_hits(self, index: int) -> bool:
+        probe = self._probes[index]
+        return probe is not None and self._local.first_from(probe[0]) < probe[1]
+
+    def _in_stretch(self, index: int, low: int, high: int) -> Iterator[int]:
+        shifts = self._shifts[index]
+        if self._probes[index] is None and len(shifts) == 1:
+            shift = shifts[0]
+            return (at_s - shift for at_s in self._local.times(low + shift, high + shift))
+        return self._mixed(index, low, high)
+
+    def _mixed(self, index: int, low: int, high: int) -> Iterator[int]:
+        """Shifted and real occurrences in order, those that coincide merged into one."""
+        last = -FAR_S
+        if low == self._starts[index] < high and self._probe_hits(index):
+            last = low
+            yield low
+        runs = [map((-shift).__add__, self._local.times(low + shift, high + shift)) for shift in self._shifts[index]]
+        for at_s in heapq.merge(*runs):
+            if at_s != last:
+                last = at_s
+                yield at_s
+
+    def _count_in_stretch(self, index: int, low: int, high: int) -> int:
+        shifts = self._shifts[index]
+        if self._probes[index] is None and len(shifts) == 1:
+            return self._local.count(low + shifts[0], high + shifts[0])
+        # Only the hours after a gap under a declared rule come here: short, so counted one by one.
+        return sum(1 for _ in self._mixed(index, low, high)) if shifts else 0
+
+
+class _IntervalSearch:
+    """Intervals: arithmetic on the grid, within the same years as every other search."""
+
+    __slots__ = ("_anchor", "_period")
+
+    def __init__(self, schedule: IntervalSchedule) -> None:
+        self._anchor, self._period = schedule.anchor, schedule.period
+
+    def after(self, instant: int) -> int | None:
+        instant = max(instant, LOCAL_FIRST_S * SECOND - 1)
+        found = self._anchor + ((instant - self._anchor) // self._period + 1) * self._period
+        return found if found < LOCAL_END_S * SECOND else None
+
+    def before(self, instant: int) -> int | None:
+        instant = min(instant, LOCAL_END_S * SECOND)
+        found = self._anchor + ((instant - 1 - self._anchor) // self._period) * self._period
+        return found if found >= LOCAL_FIRST_S * SECOND else None
+
+    def between(self, after: int, until: int) -> Iterator[int]:
+        first = self.after(after)
+        last = min(until, LOCAL_END_S * SECOND - 1)
+        return iter(range(first, last + 1, self._period)) if first is not None else iter(())
+
+    def count(self, after: int, until: int) -> int:
+        first = self.after(after)
+        last = min(until, LOCAL_END_S * SECOND - 1)
+        return len(range(first, last + 1, self._period)) if first is not None else 0
+
+
+class _ListSearch:
+    """A few known instants, ascending."""
+
+    __slots__ = ("_instants",)
+
+    def __init__(self, instants: tuple[int, ...]) -> None:
+        self._instants = instants
+
+    def after(self, instant: int) -> int | None:
+        return next((one for one in self._instants if one > instant), None)
+
+    def before(self, instant: int) -> int | None:
+        return next((one for one in reversed(self._instants) if one < instant), None)
+
+    def between(self, after: int, until: int) -> Iterator[int]:
+        return (one for one in self._instants if after < one <= until)
+
+    def count(self, after: int, until: int) -> int:
+        return sum(1 for _ in self.between(after, until))
+
+
+def _one_off_instants(local: int, zone: ZoneRules, gap: GapRule, fold: FoldRule) -> tuple[int, ...]:
+    shown = zone.local_to_instants(local)
+    if shown:
+        chosen = {"first": shown[:1], "second": shown[1:2] or shown, "both": shown}
+        return chosen[fold]
+    swallowed = zone.gap_at(local)
+    if swallowed is None or gap == "skip":
+        return ()
+    return (local - swallowed.before_s * SECOND,) if gap == "shift" else (swallowed.at_s * SECOND,)

@@ -1,0 +1,161 @@
+"""The state of a book: what its pages have made true. Frozen; built only by ``evolve``."""
+
+from typing import Literal
+
+import msgspec
+
+from .definition import Definition, Fold, Gap, TenantSettings
+from .entries import FireCause, Lane, OnResume
+from .recurrence.schedule import Schedule
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of the timeline under one schedule: scheduled instants in (after, until].
+
+    Amendments close a segment at their now and open the next. ``decided`` is the last scheduled instant
+    with a decision. Segments are decided independently.
+    """
+
+    schedule: Schedule
+    zone: str
+    gap: Gap
+    fold: Fold
+    jitter: int | None
+    tolerance: int | None
+    not_before: int | None
+    not_after: int | None
+    after: int
+    until: int | None
+    decided: int
+
+
+class Pause(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch in which nothing is decided: releases in (start, end]. ``end`` None: still going on."""
+
+    start: int
+    end: int | None
+    on_resume: OnResume
+    cause: Literal["paused", "quarantined"]
+
+
+class OpenFire(msgspec.Struct, frozen=True, kw_only=True):
+    """A released fire without a terminal outcome. ``started_at``: broker time of the last started record."""
+
+    scheduled: int
+    sequence: int
+    release: int
+    lane: Lane
+    definition_page: int
+    attempt: int
+    released_at: int
+    outcome_window: int
+    started_at: int | None = None
+    held: bool = False
+
+    @property
+    def deadline(self) -> int | None:
+        """When the outcome window ends: None before the first start and while a person is asked."""
+        return None if self.started_at is None or self.held else self.started_at + self.outcome_window
+
+
+class WaitingFire(msgspec.Struct, frozen=True, kw_only=True):
+    """A decided fire that is not released yet."""
+
+    scheduled: int
+    sequence: int
+    release: int
+    lane: Lane
+    cause: FireCause
+    definition_page: int
+    over_quota: bool
+
+
+class TriggerState(msgspec.Struct, frozen=True, kw_only=True):
+    """One trigger. The last segment is the open one. ``next_run_number`` outlives deletion, so no key is reused."""
+
+    name: str
+    definition: Definition
+    definition_page: int
+    segments: tuple[Segment, ...]
+    pauses: tuple[Pause, ...] = ()
+    quarantine: str | None = None
+    deleted: bool = False
+    fired_count: int = 0
+    next_run_number: int = 1
+    open: tuple[OpenFire, ...] = ()
+    waiting: tuple[WaitingFire, ...] = ()
+
+    @property
+    def paused(self) -> bool:
+        """Whether a pause is going on."""
+        return bool(self.pauses) and any(pause.end is None and pause.cause == "paused" for pause in self.pauses)
+
+    @property
+    def deciding(self) -> bool:
+        """Whether instants of this trigger may be decided and released now."""
+        return not (self.deleted or self.quarantine is not None or self.paused)
+
+
+class RememberedRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A request that led to a page, for answering its repetition."""
+
+    at: int
+    sha256: bytes
+    page: int
+
+
+class DefaultJitter(msgspec.Struct, frozen=True, array_like=True):
+    """The tenant's default window for scheduled instants after ``after``."""
+
+    after: int
+    window: int
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's book, folded. ``page`` is the last page number, effective or not."""
+
+    tenant: str = ""
+    page: int = 0
+    effective_page: int = 0
+    ineffective_count: int = 0
+    now: int = 0
+    as_of: int = 0
+    settings: TenantSettings | None = None
+    default_jitters: tuple[DefaultJitter, ...] = ()
+    zone_version: str = ""
+    zone_sha256: str = ""
+    triggers: dict[str, TriggerState] = {}
+    requests: dict[str, RememberedRequest] = {}
+    closed: bool = False
+
+    def live(self, trigger: str) -> TriggerState | None:
+        """The trigger, unless it does not exist or is deleted."""
+        found = self.triggers.get(trigger)
+        return None if found is None or found.deleted else found
+
+
+def initial() -> State:
+    """The state before page 1."""
+    return State()
+
+
+def segment_of(definition: Definition, after: int) -> Segment:
+    """The open segment that a definition begins: instants strictly after ``after``."""
+    return Segment(
+        schedule=definition.schedule,
+        zone=definition.zone,
+        gap=definition.gap,
+        fold=definition.fold,
+        jitter=definition.jitter,
+        tolerance=definition.tolerance,
+        not_before=definition.not_before,
+        not_after=definition.not_after,
+        after=after,
+        until=None,
+        decided=after,
+    )
+
+
+def same_timing(segment: Segment, definition: Definition) -> bool:
+    """Whether a definition leaves the open segment's instants, releases and tolerance as they are."""
+    return msgspec.structs.replace(segment_of(definition, segment.after), decided=segment.decided) == segment

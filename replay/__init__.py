@@ -1,0 +1,1 @@
+"""Reads the log again: explains, verifies, exports. Causes no effect."""
