@@ -1,0 +1,51 @@
+# Every command of the project. "make" alone lists them. PYTHON chooses the interpreter, ARGS is passed on.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check test-all coverage bench sim
+
+BIN := .venv/bin
+DEMO_DATA := .fireledger-demo
+SOURCES := domain projections runners replay
+QUICK := not integration and not slow and not long
+SEED ?= 1
+HOURS ?= 24
+ARGS ?=
+export PYTHON
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## make or renew the environment in .venv (PYTHON=... to choose the interpreter)
+	@ops/environment.sh
+
+run: setup ## start Fireledger with the demo tenant (ARGS="..." for further options of "fireledger up")
+	@$(BIN)/fireledger up --demo --data $(DEMO_DATA) $(ARGS)
+
+test: setup ## run the tests, long waits in their short form (ARGS="..." for pytest)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## format, lint, types, layers, docstrings, house rules and the fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/interrogate $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -m "$(QUICK)" $(ARGS)
+
+test-all: setup ## run every test, the long ones included, with ten times the examples
+	@$(BIN)/python -m pytest -m "" --hypothesis-profile=thorough $(ARGS)
+
+coverage: setup ## branch coverage of the fast tests
+	@$(BIN)/coverage run -m pytest -m "$(QUICK)" $(ARGS)
+	@$(BIN)/coverage report
+
+bench: setup ## measure lateness and decisions per second on this machine
+	$(BIN)/python ops/bench/lateness.py
+	$(BIN)/python ops/bench/decide.py
+
+sim: setup ## simulate from a seed (SEED=1 HOURS=24)
+	@if [ -f tests/simulation/run.py ]; then \
+		$(BIN)/python -m tests.simulation.run $(SEED) $(HOURS); \
+	else \
+		echo 'error: there is no simulation yet ("tests/simulation/run.py")' >&2; exit 2; \
+	fi

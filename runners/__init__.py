@@ -1,0 +1,1 @@
+"""Processes and adapters: the only place with effects."""

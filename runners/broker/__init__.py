@@ -1,0 +1,1 @@
+"""The embedded broker: its data folder, users, configuration and process."""

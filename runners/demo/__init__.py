@@ -1,0 +1,1 @@
+"""What `--demo` shows: a tenant with a few triggers, and the executors they fire at."""

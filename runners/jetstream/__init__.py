@@ -1,0 +1,1 @@
+"""The broker, and the only package that imports its client."""

@@ -1,0 +1,46 @@
+"""The client library's connection, changed where it would keep, hide or give up what we must know about.
+
+Written against nats-py 2.16; the integration tests of the ledger hold these changes in place.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from nats import errors
+from nats.aio.client import Client
+
+
+class UnbufferedClient(Client):
+    """A client that forgets unsent bytes when its connection is lost, and never gives up.
+
+    - The library drops nothing of its outbound list on a disconnect: a publish handed over just before would be
+      written after the reconnect, perhaps much later. Here list and socket are dropped at once.
+    - It closes itself for good on protocol errors of the broker. Here it reconnects.
+    """
+
+    def __init__(self, on_lost: Callable[[], None]) -> None:
+        """Call ``on_lost`` each time a connection is lost, before the first attempt to reconnect."""
+        super().__init__()
+        self._on_lost = on_lost
+
+    def drop_socket(self) -> None:
+        """Forget unsent bytes, the socket's own buffer included."""
+        self._pending = []
+        self._pending_data_size = 0
+        for name in ("_io_writer", "_bare_io_writer"):
+            writer = getattr(self._transport, name, None)
+            if isinstance(writer, asyncio.StreamWriter):
+                writer.transport.abort()
+
+    async def _attempt_reconnect(self) -> None:
+        self.drop_socket()
+        self._on_lost()
+        await super()._attempt_reconnect()
+
+    async def _process_err(self, err_msg: str) -> None:
+        if "permissions violation" in err_msg.lower():
+            await super()._process_err(err_msg)
+        else:
+            error = errors.Error(f"nats: {err_msg}")
+            await self._error_cb(error)
+            await self._process_op_err(error)

@@ -1,0 +1,278 @@
+"""Following a stream for ever: every message once, in order, across restarts of the broker; or a loud stop.
+
+Messages are pulled with raw requests through a consumer that keeps no state worth anything. After a reconnect, a
+silence or a message the client dropped, the reader makes a new one behind the last message it received. What was
+received is never taken on trust: stream sequences are contiguous (unless filtered), and the message at the position
+is still the same one each time the reader starts again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+
+from ..errors import BrokerUnavailable, LogGap, OperationalError, RolledBack
+from ..logs import get_log
+from .connection import BrokerConnection
+from .consumers import create_consumer, delete_consumer
+from .headers import DESCRIPTION, STATUS, STATUS_CONFLICT, STATUS_EXPIRED, parse_delivery
+from .leader import Stored, confirmed, fetch, stream_state
+from .subscription import Message, Subscription
+
+_log = get_log("reader")
+
+BATCH_MESSAGES = 5_000
+"""Messages asked for at once."""
+BATCH_BYTES = 16 * 1024 * 1024
+"""Bytes asked for at once; above the largest message."""
+PULL_EXPIRES_S = 30
+"""A request that is not filled ends after this and is made again."""
+HEARTBEAT_S = 1
+"""While a request waits, the broker says this often that it is there."""
+SILENCE_MAX_S = 2.5
+"""Without a message or a heartbeat for this long, the consumer counts as lost."""
+RETRY_PAUSE_S = 0.05
+"""Between two attempts to start again."""
+PENDING_MARGIN = 1_024
+"""Room for status messages beside the messages asked for."""
+
+_REQUEST_ENDED = ("message size exceeds maxbytes", "batch completed")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a reader stands: a sequence and the SHA-256 of the body there; ``(0, b"")`` is the beginning.
+
+    An empty hash at another sequence means that it cannot be checked.
+    """
+
+    sequence: int
+    sha256: bytes
+
+
+class PullReader:
+    """A reader of one stream. Use ``batches`` once, and ``close`` at the end."""
+
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        *,
+        stream: str = "LEDGER",
+        after: Checkpoint,
+        subjects: Sequence[str] = (),
+        batch: int = BATCH_MESSAGES,
+        max_bytes: int = BATCH_BYTES,
+    ) -> None:
+        """Read what follows ``after``, of all subjects or of those that match ``subjects``.
+
+        At most about one and a half times ``batch`` messages and ``max_bytes`` bytes are held at once.
+        """
+        self.position = after.sequence
+        """Sequence of the last message handed out (or passed over at the start)."""
+        self.restart_count = 0
+        """Times a consumer had to be made again."""
+        self._connection = connection
+        self._stream = stream
+        self._subjects = tuple(subjects)
+        self._batch = batch
+        self._max_bytes = max_bytes
+        self._received = after
+        self._last: Stored | None = None
+        self._buffer: list[Stored] = []
+        self._buffer_bytes = 0
+        self._consumer = ""
+        self._delivered = 0
+        self._requested = 0
+        self._asking = False
+        self._lost = True
+        self._failure: OperationalError | None = None
+        self._closed = False
+        self._heard_at = 0.0
+        self._wake = asyncio.Event()
+        self._inbox = ""
+        self._subscription: Subscription | None = None
+        self._forget_callback = connection.on_reconnect(self._on_reconnect)
+
+    async def batches(self) -> AsyncIterator[list[Stored]]:
+        """Yield what has arrived, as soon as something has, until the reader is closed.
+
+        Waits through the broker's absence. Raises LogGap at a missing message, RolledBack when the log no longer
+        holds what was read, and BrokerRefused when the broker refuses to be read.
+        """
+        try:
+            while not self._closed:
+                if self._buffer:
+                    batch, self._buffer, self._buffer_bytes = self._buffer, [], 0
+                    await self._ask()
+                    self.position = batch[-1].sequence
+                    yield batch
+                elif self._failure is not None:
+                    raise self._failure
+                elif self._lost:
+                    await self._start()
+                else:
+                    await self._ask()
+                    await self._wait()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End the reader: ``batches`` stops, the consumer is removed. Safe to call again."""
+        if self._closed:
+            return
+        self._closed = True
+        self._wake.set()
+        self._forget_callback()
+        if self._subscription is not None:
+            await self._subscription.unsubscribe()
+        if self._consumer:
+            await delete_consumer(self._connection, self._stream, self._consumer)
+
+    # Starting, and starting again
+
+    async def _start(self) -> None:
+        try:
+            if self._subscription is None:
+                self._inbox = self._connection.new_inbox()
+                pending_max = 2 * self._batch + PENDING_MARGIN
+                self._subscription = await self._connection.subscribe(
+                    self._inbox, self._on_message, pending_max=pending_max
+                )
+            self._lost = False
+            start = await self._check_position()
+            self._consumer, self._delivered, self._asking = self._connection.new_token(), 0, False
+            await create_consumer(
+                self._connection, self._stream, self._consumer, start_sequence=start, subjects=self._subjects
+            )
+            self.restart_count += 1
+        except BrokerUnavailable as error:
+            self._lost = True
+            _log.debug("reader-waits", stream=self._stream, position=self.position, text=error.message)
+            await self._connection.pause(RETRY_PAUSE_S)
+
+    async def _check_position(self) -> int:
+        """Compare the log with what was read, and return the sequence to go on from."""
+        if self._last is not None:
+            self._received = Checkpoint(self._last.sequence, sha256(self._last.body).digest())
+        finding = await confirmed(self._connection, self._find_rollback)
+        if finding:
+            raise RolledBack(
+                f'the stream "{self._stream}" is rolled back: {finding}',
+                hint="messages that were read are missing from the broker's store; recover them from the copy",
+            )
+        first = (await stream_state(self._connection, self._stream)).first_sequence
+        if self._received.sequence == 0 and first > 1:
+            self._received = Checkpoint(first - 1, b"")
+        if first > self._received.sequence + 1:
+            raise LogGap(
+                f'the stream "{self._stream}" begins at {first}, after the position {self._received.sequence}',
+                hint="the log was trimmed; start from a snapshot above that sequence",
+            )
+        return self._received.sequence + 1
+
+    async def _find_rollback(self) -> str:
+        sequence, digest = self._received.sequence, self._received.sha256
+        state = await stream_state(self._connection, self._stream)
+        if state.last_sequence < sequence:
+            return f"its last sequence is {state.last_sequence}, but {sequence} was read before"
+        if sequence >= max(state.first_sequence, 1) and digest:
+            found = await fetch(self._connection, self._stream, {"seq": sequence})
+            if found is None or sha256(found.stored.body).digest() != digest:
+                return f"sequence {sequence} no longer holds the message that was read there"
+        return ""
+
+    def _on_reconnect(self) -> None:
+        self._lost = True
+        self._wake.set()
+
+    # Asking and waiting
+
+    async def _ask(self) -> None:
+        """Ask for the next messages when no request is open and at most half a batch is held."""
+        if self._asking or self._lost:
+            return
+        if len(self._buffer) > self._batch // 2 or self._buffer_bytes > self._max_bytes // 2:
+            return
+        request = {
+            "batch": self._batch,
+            "max_bytes": self._max_bytes,
+            "expires": PULL_EXPIRES_S * 1_000_000_000,
+            "idle_heartbeat": HEARTBEAT_S * 1_000_000_000,
+        }
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
+        self._requested, self._asking, self._heard_at = self._batch, True, _now()
+        try:
+            await self._connection.publish(subject, msgspec.json.encode(request), reply=self._inbox)
+        except BrokerUnavailable:
+            self._lost = True
+
+    async def _wait(self) -> None:
+        """Wait for something to happen; too long a silence means that the consumer is lost."""
+        if self._lost or self._buffer or self._failure is not None:
+            return
+        if not self._connection.connected:
+            await self._connection.wait_connected(RETRY_PAUSE_S)
+            return
+        began = _now()
+        self._wake.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(max(began, self._heard_at) + SILENCE_MAX_S):
+                await self._wake.wait()
+                return
+        if self._heard_at <= began:
+            _log.warning("reader-lost-consumer", stream=self._stream, position=self.position)
+            self._lost = True
+
+    # Receiving
+
+    async def _on_message(self, message: Message) -> None:
+        if message.reply.startswith("$JS.ACK."):
+            self._on_delivery(message)
+        elif message.subject == self._inbox and STATUS in message.headers:
+            self._on_status(message.headers[STATUS], message.headers.get(DESCRIPTION, ""))
+
+    def _on_delivery(self, message: Message) -> None:
+        delivery = parse_delivery(message.reply)
+        if delivery.consumer != self._consumer or self._lost or self._failure is not None:
+            return
+        if delivery.delivered != self._delivered + 1:
+            # A message on the way was dropped by this client or by the network; the log has it.
+            self._on_reconnect()
+            return
+        previous = self._received.sequence if self._last is None else self._last.sequence
+        if delivery.sequence <= previous or (not self._subjects and delivery.sequence != previous + 1):
+            self._fail(delivery.sequence, previous)
+            return
+        self._delivered = delivery.delivered
+        self._last = Stored(delivery.sequence, message.subject, delivery.stamped_at, message.payload)
+        self._buffer.append(self._last)
+        self._buffer_bytes += len(message.payload)
+        self._heard_at = _now()
+        self._requested -= 1
+        if self._requested == 0:
+            self._asking = False
+        self._wake.set()
+
+    def _fail(self, sequence: int, previous: int) -> None:
+        self._failure = LogGap(
+            f'the stream "{self._stream}" goes from sequence {previous} to {sequence}',
+            hint="a message is missing or repeated in the broker's store; compare it with the copy before going on",
+        )
+        _log.error("reader-gap", stream=self._stream, previous=previous, sequence=sequence)
+        self._wake.set()
+
+    def _on_status(self, status: str, description: str) -> None:
+        self._heard_at = _now()
+        if status == STATUS_EXPIRED or (status == STATUS_CONFLICT and description.lower() in _REQUEST_ENDED):
+            self._asking = False
+            self._wake.set()
+        elif not status.startswith("1"):
+            # Consumer deleted, leadership changed, server going away, nobody there.
+            self._on_reconnect()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

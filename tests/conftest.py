@@ -1,0 +1,25 @@
+"""What holds for every test: the order of the kinds, and how many examples a property test tries."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+_ROOT = Path(__file__).parent
+_ORDER = ("tidy", "unit", "golden", "property", "contract", "simulation", "integration")
+
+# No deadline per example: how long one takes says more about the machine than about the code.
+settings.register_profile("everyday", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=1_000, print_blob=True)
+settings.load_profile("everyday")
+
+
+def _rank(item: pytest.Item) -> int:
+    parts = item.path.relative_to(_ROOT).parts if item.path.is_relative_to(_ROOT) else ()
+    return _ORDER.index(parts[0]) if parts and parts[0] in _ORDER else len(_ORDER)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the quick kinds first; within a kind the shuffled order stays as it is."""
+    items.sort(key=_rank)

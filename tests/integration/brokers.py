@@ -1,0 +1,81 @@
+"""What the tests share that need a real broker: one to reach or to hurt, and a bare connection to it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import nats
+from nats.aio.client import Client
+
+from fireledger.runners.broker.credentials import Credentials
+from fireledger.runners.broker.folder import DataFolder, FolderLock
+from fireledger.runners.broker.process import EmbeddedBroker
+from fireledger.runners.jetstream.connection import Login
+from fireledger.runners.json_edge import Json, dumps, loads
+
+TENANTS = ("acme", "globex")
+"""The tenants whose executors have a user in every test."""
+
+
+@dataclass(frozen=True)
+class RunningBroker:
+    """A started broker with everything a test needs to reach or to hurt it."""
+
+    process: EmbeddedBroker
+    folder: DataFolder
+    lock: FolderLock
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        return self.process.url
+
+    @property
+    def pid(self) -> int:
+        """The process id of the broker itself."""
+        return self.process.pid
+
+    def credentials(self, user: str) -> Credentials:
+        """Name and password of a user of the table."""
+        return self.process.credentials(user)
+
+    def login(self, user: str) -> Login:
+        """Address, name and password of a user of the table."""
+        credentials = self.credentials(user)
+        return Login(self.url, credentials.user, credentials.password)
+
+
+@dataclass
+class Bare:
+    """A bare connection, which may try what ours never would, and what the broker complained about."""
+
+    client: Client
+    complaints: list[str] = field(default_factory=list[str])
+
+    async def ask(self, subject: str, body: Json = None) -> Json:
+        """Send a request to the streams' interface and return the answer. Raises what the library raises."""
+        answer = await self.client.request(subject, b"" if body is None else dumps(body), timeout=2.0)
+        return loads(answer.data)
+
+
+@asynccontextmanager
+async def bare_connection(broker: RunningBroker, user: str) -> AsyncIterator[Bare]:
+    """Connect as ``user`` without any of our own care."""
+    complaints: list[str] = []
+
+    async def complain(error: Exception) -> None:
+        complaints.append(str(error))
+
+    credentials = broker.credentials(user)
+    client = await nats.connect(
+        broker.url,
+        user=credentials.user,
+        password=credentials.password,
+        inbox_prefix=credentials.inbox_prefix,
+        allow_reconnect=False,
+        error_cb=complain,
+    )
+    try:
+        yield Bare(client, complaints)
+    finally:
+        await client.close()
