@@ -7,7 +7,7 @@ from .definition import Definition, TenantSettings
 from .identifiers import MalformedName, check_target_name
 from .instants import MILLISECOND, SECOND, format_duration
 from .rejections import Rejection, RejectionCode
-from .zones import UnknownZone, ZoneDatabase
+from .zones import MalformedZone, UnknownZone, ZoneDatabase
 
 NATS_PREFIX = "nats:"
 
@@ -16,7 +16,7 @@ def check_settings(settings: TenantSettings, zones: ZoneDatabase) -> Rejection |
     """Refuse a tenant's settings that are out of bounds or name an unknown zone."""
     try:
         zones.zone(settings.zone)
-    except UnknownZone as error:
+    except (UnknownZone, MalformedZone) as error:
         return Rejection(RejectionCode.ZONE_UNKNOWN, str(error), "use an IANA name such as Europe/Rome, or UTC")
     if not 1 <= settings.quota_per_second <= limits.QUOTA_MAX_PER_SECOND:
         return _refused("--quota", f"must be 1 to {limits.QUOTA_MAX_PER_SECOND} fires per second")

@@ -9,32 +9,41 @@ from .due import exhausted
 from .identifiers import MalformedName, check_trigger
 from .inputs import Inputs
 from .instants import Instant, format_instant
-from .limits import PAUSES_MAX, REQUESTS_REMEMBERED_MAX, SEGMENTS_MAX, TRIGGERS_PER_TENANT_MAX
+from .limits import PAUSES_MAX, REQUEST_MEMORY, REQUESTS_REMEMBERED_MAX, SEGMENTS_MAX, TRIGGERS_PER_TENANT_MAX
 from .owed import Timeline, count_owed
 from .recurrence.recurrence import recurrence_of
 from .rejections import Rejection, RejectionCode
-from .state import RememberedRequest, State, TriggerState, same_timing
-from .tick import tick
-from .zones import UnknownZone
+from .state import RememberedRequest, State, TriggerState, needed_jitters, same_timing
+from .tick import guarded, tick
+from .zones import MalformedZone, UnknownZone
 
 
 def decide(state: State, command: c.Command, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
     """The entries that ``command`` adds to the book, none if it changes nothing, or why it is refused.
 
-    Raises UndecidableTrigger from a tick when one trigger's decision fails (see ``tick``).
+    Raises UndecidableTrigger when one trigger's schedule cannot be looked at (see ``tick``): the writer
+    tries again with the trigger in the inputs' quarantine. A command then quarantines it by an entry and
+    gives up the stretch that cannot be enumerated: an amendment settles it, a deletion cancels nothing of it.
     """
     if isinstance(command, c.Tick):
         return tick(state, inputs) if state.settings is not None and not state.closed else ()
-    repeated = repetition(state, inputs.request_id, inputs.request_sha256)
+    repeated = repetition(state, inputs.request_id, inputs.request_sha256, now=inputs.recorded.now)
     if repeated is not None:
         return repeated if isinstance(repeated, Rejection) else ()
     refusal = _refuse_any(state, command, inputs)
     return refusal if refusal is not None else _decide_command(state, command, inputs)
 
 
-def repetition(state: State, request_id: str, request_sha256: bytes) -> RememberedRequest | Rejection | None:
-    """What an earlier request under this id led to; a rejection if that was another request; None if it is new."""
+def repetition(
+    state: State, request_id: str, request_sha256: bytes, *, now: int | None = None
+) -> RememberedRequest | Rejection | None:
+    """What an earlier request under this id led to; a rejection if that was another request; None if it is new.
+
+    Requests older than REQUEST_MEMORY at ``now`` (None: the book's own) are forgotten.
+    """
     seen = state.requests.get(request_id) if request_id else None
+    if seen is not None and seen.at <= (state.now if now is None else now) - REQUEST_MEMORY:
+        return None
     if seen is None or seen.sha256 == request_sha256:
         return seen
     return Rejection(
@@ -47,7 +56,7 @@ def repetition(state: State, request_id: str, request_sha256: bytes) -> Remember
 def _refuse_any(state: State, command: c.Command, inputs: Inputs) -> Rejection | None:
     if state.closed:
         return Rejection(RejectionCode.BOOK_CLOSED, f'the book of tenant "{state.tenant}" is closed')
-    if inputs.request_id and len(state.requests) >= REQUESTS_REMEMBERED_MAX:
+    if inputs.request_id and _remembered_count(state, inputs.recorded.now) >= REQUESTS_REMEMBERED_MAX:
         return Rejection(
             RejectionCode.TOO_MANY_REQUESTS,
             f"more than {REQUESTS_REMEMBERED_MAX} requests are remembered for this tenant",
@@ -60,9 +69,14 @@ def _refuse_any(state: State, command: c.Command, inputs: Inputs) -> Rejection |
     return None
 
 
-def _decide_command(
-    state: State, command: c.Command, inputs: Inputs
-) -> tuple[e.BookEntry, ...] | Rejection:
+def _remembered_count(state: State, now: int) -> int:
+    """How many requests are remembered; they are only counted one by one when there may be too many."""
+    if len(state.requests) < REQUESTS_REMEMBERED_MAX:
+        return len(state.requests)
+    return sum(seen.at > now - REQUEST_MEMORY for seen in state.requests.values())
+
+
+def _decide_command(state: State, command: c.Command, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
     match command:
         case c.CreateTenant():
             return _create_tenant(state, command, inputs)
@@ -104,11 +118,12 @@ def _amend_tenant(state: State, command: c.AmendTenant, inputs: Inputs) -> tuple
     if command.settings == state.settings:
         return ()
     refused = check_settings(command.settings, inputs.zones.database(state.zone_sha256))
-    if refused is None and len(state.default_jitters) >= SEGMENTS_MAX:
+    moved = state.settings is None or state.settings.default_jitter != command.settings.default_jitter
+    if refused is None and moved and len(needed_jitters(state.default_jitters, state.triggers)) >= SEGMENTS_MAX:
         refused = Rejection(
             RejectionCode.TOO_MANY_SEGMENTS,
-            f"the tenant's default jitter has changed {SEGMENTS_MAX} times",
-            "set --jitter on the triggers themselves",
+            f"the tenant's default jitter has changed {SEGMENTS_MAX} times since its triggers were last decided",
+            "wait for the scheduler to decide them, or set --jitter on the triggers themselves",
         )
     return refused if refused is not None else (e.TenantAmended(settings=command.settings),)
 
@@ -125,9 +140,7 @@ def _create_trigger(state: State, command: c.CreateTrigger, inputs: Inputs) -> t
             "change it: fireledger trigger amend TENANT/TRIGGER",
         )
     if len(state.triggers) >= TRIGGERS_PER_TENANT_MAX and command.trigger not in state.triggers:
-        return Rejection(
-            RejectionCode.TOO_MANY_TRIGGERS, f"a tenant has at most {TRIGGERS_PER_TENANT_MAX} triggers"
-        )
+        return Rejection(RejectionCode.TOO_MANY_TRIGGERS, f"a tenant has at most {TRIGGERS_PER_TENANT_MAX} triggers")
     refused = _refuse_definition(state, command, inputs)
     if refused is not None:
         return refused
@@ -140,22 +153,52 @@ def _amend_trigger(state: State, command: c.AmendTrigger, inputs: Inputs) -> tup
         return _no_trigger(state, command.trigger)
     if trigger.definition == command.definition and trigger.quarantine is None:
         return ()
-    refused = _refuse_definition(state, command, inputs)
+    same = same_timing(trigger.segments[-1], command.definition)
+    refused = _refuse_definition(state, command, inputs, keeps_schedule=same)
     if refused is not None:
         return refused
     amended = e.TriggerAmended(trigger=command.trigger, definition=command.definition)
-    closing = trigger.segments[-1]
-    if same_timing(closing, command.definition):
+    return (amended,) if same or exhausted(trigger) else _close_schedule(state, trigger, amended, inputs)
+
+
+def _close_schedule(
+    state: State, trigger: TriggerState, amended: e.TriggerAmended, inputs: Inputs
+) -> tuple[e.BookEntry, ...] | Rejection:
+    """The amendment, with what it settles: a schedule that owes nothing, or all that nobody can look at."""
+    *closed, last = trigger.segments
+    now = inputs.recorded.now
+    ends = [now] if last.after < now else []
+    if _gives_up(trigger, inputs):
+        ends = [*(segment.until for segment in closed if segment.until is not None), *ends]
+        settled = (e.SegmentSettled(trigger=trigger.name, until=end) for end in ends)
+        return (*_quarantined(trigger, inputs), amended, *settled)
+    if trigger.quarantine is not None:
+        # The amendment lifts the quarantine; what cannot be decided still would only bring it back.
+        guarded(trigger.name, _count_owed, state, trigger, inputs)
+    if not ends:
         return (amended,)
-    if trigger.quarantine is None and _owes_nothing(state, trigger, inputs):
-        return (amended, e.SegmentSettled(trigger=command.trigger, until=inputs.recorded.now))
+    if guarded(trigger.name, _owes_nothing, state, trigger, inputs):
+        return (amended, e.SegmentSettled(trigger=trigger.name, until=now))
     if len(trigger.segments) >= SEGMENTS_MAX:
         return Rejection(
             RejectionCode.TOO_MANY_SEGMENTS,
-            f'trigger "{command.trigger}" has {SEGMENTS_MAX} amended schedules that still owe instants',
+            f'trigger "{trigger.name}" has {SEGMENTS_MAX} amended schedules that still owe instants',
             "wait for the scheduler to decide them, or resume the trigger",
         )
     return (amended,)
+
+
+def _gives_up(trigger: TriggerState, inputs: Inputs) -> bool:
+    """Whether the writer found that the trigger's schedules cannot be looked at."""
+    return any(item.trigger == trigger.name for item in inputs.recorded.quarantine)
+
+
+def _quarantined(trigger: TriggerState, inputs: Inputs) -> tuple[e.TriggerQuarantined, ...]:
+    """The record of why a command gives up a stretch, unless the trigger is in quarantine already."""
+    if trigger.quarantine is not None:
+        return ()
+    causes = (item.cause for item in inputs.recorded.quarantine if item.trigger == trigger.name)
+    return tuple(e.TriggerQuarantined(trigger=trigger.name, cause=cause) for cause in causes)[:1]
 
 
 def _owes_nothing(state: State, trigger: TriggerState, inputs: Inputs) -> bool:
@@ -166,7 +209,7 @@ def _owes_nothing(state: State, trigger: TriggerState, inputs: Inputs) -> bool:
 
 
 def _refuse_definition(
-    state: State, command: c.CreateTrigger | c.AmendTrigger, inputs: Inputs
+    state: State, command: c.CreateTrigger | c.AmendTrigger, inputs: Inputs, *, keeps_schedule: bool = False
 ) -> Rejection | None:
     definition = command.definition
     refused = check_definition(definition)
@@ -174,8 +217,10 @@ def _refuse_definition(
         return refused
     try:
         zone = inputs.zones.database(state.zone_sha256).zone(definition.zone)
-    except UnknownZone as error:
+    except (UnknownZone, MalformedZone) as error:
         return Rejection(RejectionCode.ZONE_UNKNOWN, str(error), "use an IANA name such as Europe/Rome, or UTC")
+    if keeps_schedule:
+        return None
     recurrence = recurrence_of(definition.schedule, zone, definition.gap, definition.fold)
     after = inputs.recorded.now
     if definition.not_before is not None:
@@ -223,10 +268,12 @@ def _resume_trigger(state: State, command: c.ResumeTrigger, inputs: Inputs) -> t
             f'trigger "{state.tenant}/{command.trigger}" is not paused',
             "see its state: fireledger trigger show TENANT/TRIGGER",
         )
-    owed_count = 0 if exhausted(trigger) else _count_owed(state, trigger, inputs)
-    return (
-        e.TriggerResumed(trigger=command.trigger, on_resume=command.on_resume, owed_count=owed_count),
-    )
+    gives_up = _gives_up(trigger, inputs)
+    owed_count = 0
+    if not (gives_up or exhausted(trigger)):
+        owed_count = guarded(trigger.name, _count_owed, state, trigger, inputs)
+    resumed = e.TriggerResumed(trigger=command.trigger, on_resume=command.on_resume, owed_count=owed_count)
+    return (*_quarantined(trigger, inputs), resumed) if gives_up else (resumed,)
 
 
 def _count_owed(state: State, trigger: TriggerState, inputs: Inputs) -> int:
@@ -239,7 +286,9 @@ def _delete_trigger(state: State, command: c.DeleteTrigger, inputs: Inputs) -> t
     trigger = state.live(command.trigger)
     if trigger is None:
         return _no_trigger(state, command.trigger)
-    cancelled: list[e.BookEntry] = [
+    gives_up = _gives_up(trigger, inputs)
+    cancelled: list[e.BookEntry] = [*_quarantined(trigger, inputs)] if gives_up else []
+    cancelled.extend(
         e.FireWithdrawn(
             trigger=trigger.name,
             scheduled=fire.scheduled,
@@ -248,9 +297,9 @@ def _delete_trigger(state: State, command: c.DeleteTrigger, inputs: Inputs) -> t
             cause="deleted",
         )
         for fire in trigger.waiting
-    ]
-    if trigger.quarantine is None and not exhausted(trigger):
-        cancelled.extend(_cancelled_instants(state, trigger, inputs))
+    )
+    if not (gives_up or exhausted(trigger)):
+        cancelled.extend(guarded(trigger.name, _cancelled_instants, state, trigger, inputs))
     return (*cancelled, e.TriggerDeleted(trigger=trigger.name))
 
 

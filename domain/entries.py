@@ -103,7 +103,7 @@ class TriggerPaused(Entry, frozen=True, kw_only=True, tag="trigger.paused.v1"):
 
 
 class TriggerResumed(Entry, frozen=True, kw_only=True, tag="trigger.resumed.v1"):
-    """The pause ends; the ``owed_count`` undecided instants due by now meet the policy, or are skipped if in the pause."""
+    """The pause ends; the ``owed_count`` instants due by now meet the policy, or are skipped if in the pause."""
 
     trigger: str
     on_resume: OnResume = "policy"
@@ -218,7 +218,7 @@ class FireReleased(FireEntry, frozen=True, kw_only=True, tag="fire.released.v1")
 
 
 class InstantsResolved(Entry, frozen=True, kw_only=True, tag="instants.resolved.v1"):
-    """``count`` consecutive instants from ``first`` to ``last`` do not fire, and why; ``into`` a fire's instant if coalesced."""
+    """``count`` consecutive instants, ``first`` to ``last``, do not fire, and why; coalesced ``into`` a fire's instant."""
 
     trigger: str
     first: int

@@ -9,6 +9,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from . import entries as e
+from .due import exhausted
 from .limits import REQUEST_MEMORY
 from .page import MalformedPage, Page, decode_attempts, decode_page, is_effective
 from .state import (
@@ -20,6 +21,7 @@ from .state import (
     State,
     TriggerState,
     WaitingFire,
+    needed_jitters,
     same_timing,
     segment_of,
 )
@@ -130,7 +132,7 @@ class _Draft:
             case e.LossAccepted():
                 _loss_accepted(self, entry)
             case e.BookClosed():
-                _book_closed(self, entry)
+                _book_closed(self)
             case _:
                 _recorded_only(entry)
 
@@ -167,7 +169,7 @@ def _recorded_only(entry: RecordedOnly) -> None:
 
 
 def _tenant_settings(draft: _Draft, entry: e.TenantCreated | e.TenantAmended) -> None:
-    jitters = draft.state.default_jitters
+    jitters = needed_jitters(draft.state.default_jitters, draft.triggers)
     window = entry.settings.default_jitter
     if not jitters or jitters[-1].window != window:
         jitters = (*jitters, DefaultJitter(draft.now if jitters else 0, window))
@@ -197,10 +199,17 @@ def _trigger_created(draft: _Draft, entry: e.TriggerCreated) -> None:
 def _trigger_amended(draft: _Draft, entry: e.TriggerAmended) -> None:
     trigger = draft.trigger(entry.trigger)
     *closed, last = trigger.segments
-    if same_timing(last, entry.definition):
+    opened = segment_of(entry.definition, draft.now)
+    if exhausted(trigger):
+        # What it would have fired had its maximum been higher is not owed when it is raised now.
+        segments: tuple[Segment, ...] = (opened,)
+    elif same_timing(last, entry.definition):
         segments = trigger.segments
+    elif last.after == draft.now:
+        # Between two amendments at one now lies no instant, and a closed segment is known by its end.
+        segments = (*closed, opened)
     else:
-        segments = (*closed, replace(last, until=draft.now), segment_of(entry.definition, draft.now))
+        segments = (*closed, replace(last, until=draft.now), opened)
     pauses = trigger.pauses
     if trigger.quarantine is not None:
         pauses = tuple(replace(p, end=draft.now) if p.end is None and p.cause == "quarantined" else p for p in pauses)
@@ -219,7 +228,8 @@ def _trigger_amended(draft: _Draft, entry: e.TriggerAmended) -> None:
 def _segment_settled(draft: _Draft, entry: e.SegmentSettled) -> None:
     trigger = draft.trigger(entry.trigger)
     kept = tuple(segment for segment in trigger.segments if segment.until != entry.until)
-    assert kept and kept[-1].until is None, "the open segment cannot be settled"
+    assert kept, "the open segment cannot be settled"
+    assert kept[-1].until is None, "the last segment is the open one"
     draft.put(_without_spent_pauses(replace(trigger, segments=kept)))
 
 
@@ -354,7 +364,7 @@ def _loss_accepted(draft: _Draft, entry: e.LossAccepted) -> None:
     draft.surviving = entry.surviving_sequence
 
 
-def _book_closed(draft: _Draft, entry: e.BookClosed) -> None:
+def _book_closed(draft: _Draft) -> None:
     draft.state = replace(draft.state, closed=True)
 
 

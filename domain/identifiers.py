@@ -78,13 +78,9 @@ def parse_fire_key(text: str) -> FireKey:
     parts = text.split("/")
     if len(parts) == 4 and re.fullmatch(r"[0-9]{1,18}", parts[3], re.ASCII):
         try:
-            key = FireKey(
-                check_tenant(parts[0]), check_trigger(parts[1]), parse_instant(parts[2]), int(parts[3])
-            )
+            key = FireKey(check_tenant(parts[0]), check_trigger(parts[1]), parse_instant(parts[2]), int(parts[3]))
         except MalformedInstant as error:
             raise MalformedName(f'"{text[:300]}" is not a fire key: {error}') from error
         if str(key) == text:
             return key
-    raise MalformedName(
-        f'"{text[:300]}" is not a fire key; write TENANT/TRIGGER/2026-11-30T09:00:00Z/0'
-    )
+    raise MalformedName(f'"{text[:300]}" is not a fire key; write TENANT/TRIGGER/2026-11-30T09:00:00Z/0')

@@ -103,9 +103,7 @@ def parse_duration(text: str) -> Duration:
     if match is not None and any(match.groups()) and not text.endswith("T"):
         weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
         fraction = int((match[6] or "").ljust(6, "0"))
-        return Duration(
-            (weeks * 7 + days) * DAY + hours * HOUR + minutes * MINUTE + seconds * SECOND + fraction
-        )
+        return Duration((weeks * 7 + days) * DAY + hours * HOUR + minutes * MINUTE + seconds * SECOND + fraction)
     raise MalformedDuration(f'"{text[:64]}" is not a duration; write it as 90s, 15m, 2h, 1d or PT90S')
 
 

@@ -161,7 +161,8 @@ def _bulk(
     if first is None or first > until:
         return
     last = timeline.last_until(until)
-    assert last is not None and last >= first
+    assert last is not None, "the first undecided instant has none before it"
+    assert last >= first, "an undecided instant lies between the first and the end"
     count = timeline.count_until(first - 1, last)
     yield Run(_judge(timeline.owed(first), pauses, now, horizon), first, last, count)
 

@@ -6,7 +6,7 @@ interval, widened by the two bounds in ``limits``; otherwise it stays in the cha
 """
 
 from hashlib import sha256
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,8 +14,8 @@ from .commands import Command
 from .entries import AttemptRecord, BookEntry
 from .limits import ATTEMPTS_PAGE_BYTES_MAX, PAGE_BYTES_MAX, STAMP_EARLY_MAX, STAMP_LATE_MAX
 
-BOOK_PAGE_TOPIC = "fireledger.page.v1"
-ATTEMPTS_PAGE_TOPIC = "fireledger.attempts.v1"
+BOOK_PAGE_TOPIC: Final = "fireledger.page.v1"
+ATTEMPTS_PAGE_TOPIC: Final = "fireledger.attempts.v1"
 _BOOK_SEED = b"fireledger.book.v1"
 _ATTEMPTS_SEED = b"fireledger.attempts.v1"
 
@@ -150,4 +150,3 @@ def is_effective(inputs: PageInputs, stamped_at: int) -> bool:
 def entry_key(tenant: str, page: int, index: int) -> str:
     """A stable id of an entry: the book's page and the entry's place in it."""
     return f"{tenant}/{page}/{index}"
-

@@ -1,5 +1,6 @@
 """The state of a book: what its pages have made true. Frozen; built only by ``evolve``."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -159,3 +160,14 @@ def segment_of(definition: Definition, after: int) -> Segment:
 def same_timing(segment: Segment, definition: Definition) -> bool:
     """Whether a definition leaves the open segment's instants, releases and tolerance as they are."""
     return msgspec.structs.replace(segment_of(definition, segment.after), decided=segment.decided) == segment
+
+
+def needed_jitters(
+    jitters: tuple[DefaultJitter, ...], triggers: Mapping[str, TriggerState]
+) -> tuple[DefaultJitter, ...]:
+    """The tenant's default windows without those that hold for no undecided instant any more."""
+    if len(jitters) < 2:
+        return jitters
+    marks = (segment.decided for trigger in triggers.values() for segment in trigger.segments)
+    earliest = min(marks, default=jitters[-1].after)
+    return jitters[sum(following.after <= earliest for following in jitters[1:]) :]

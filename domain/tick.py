@@ -1,13 +1,22 @@
 """A scheduler's tick: everything that is due in one book at one instant (DESIGN section 5, rules 1 to 7)."""
 
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from msgspec.structs import replace
+
 from . import entries as e
-from .due import exhausted, next_due
+from .due import next_due
 from .evolve import fold_observed
 from .inputs import Inputs
 from .limits import WAITING_MAX
 from .owed import Judgement, Owed, Run, Timeline, owed_runs
 from .state import OpenFire, State, TriggerState, WaitingFire
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_FireId = tuple[str, int, int]
 
 _UNLISTED: dict[Judgement, tuple[e.Unfired, e.UnfiredCause]] = {
     "expired": ("expired", "beyond-horizon"),
@@ -26,88 +35,106 @@ class UndecidableTrigger(Exception):
         self.cause = cause
 
 
+def guarded(trigger: str, decided: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Call ``decided``; raise UndecidableTrigger with the trigger's name for whatever it raises."""
+    try:
+        return decided(*args, **kwargs)
+    except Exception as error:
+        raise UndecidableTrigger(trigger, f"{type(error).__name__}: {error}") from error
+
+
 def tick(state: State, inputs: Inputs) -> tuple[e.BookEntry, ...]:
     """The entries of one tick: what was observed, what follows from it, and what is due, oldest due first.
 
-    Raises UndecidableTrigger when one trigger's decision fails; nothing is decided then.
+    Raises UndecidableTrigger when one trigger's decision fails, and UnknownZoneData when the book's
+    time-zone database is not loaded; nothing is decided then.
     """
     recorded = inputs.recorded
     limit = recorded.entry_limit
     assert 2 * len(inputs.observed) <= limit, "observed entries need room for what follows from them"
+    # Looked up before any trigger is: data that this node has not loaded is no reason to quarantine.
+    inputs.zones.database(state.zone_sha256)
     entries: list[e.BookEntry] = list(inputs.observed)
     if recorded.step:
         entries.append(e.ClockNoted(step=recorded.step, source=recorded.clock_source))
     observed_state = fold_observed(state, inputs.observed, recorded.now)
     conclusions = _conclusions(observed_state, inputs.observed)
     entries.extend(conclusions)
-    finished = {(entry.trigger, entry.scheduled, entry.sequence) for entry in conclusions}
     quarantined = {item.trigger: item.cause for item in recorded.quarantine}
     for name in sorted(quarantined):
         trigger = observed_state.live(name)
         if trigger is not None and trigger.quarantine is None:
             entries.append(e.TriggerQuarantined(trigger=name, cause=quarantined[name]))
+    concluded = {_fire_id(entry): entry for entry in conclusions}
     for trigger in _due_in_order(observed_state, inputs, quarantined):
-        whole, rest = _decide_trigger(observed_state, trigger, inputs, finished)
-        if len(entries) + len(whole) > limit:
-            break
-        entries.extend(whole)
+        decision = _TriggerDecision(observed_state, trigger, _still_open(trigger, concluded), inputs)
+        guarded(trigger.name, decision.run)
         room = limit - len(entries)
-        entries.extend(rest[:room])
-        if len(rest) > room:
+        if len(decision.entries) > room:
+            entries.extend(decision.entries[: decision.cut(room)])
             break
+        entries.extend(decision.entries)
     return tuple(entries)
 
 
 def _due_in_order(state: State, inputs: Inputs, quarantined: dict[str, str]) -> list[TriggerState]:
-    names = set(state.triggers) if inputs.due is None else set(inputs.due)
-    names.update(entry.trigger for entry in inputs.observed)
+    observed = {entry.trigger for entry in inputs.observed}
+    names = set(state.triggers) if inputs.due is None else inputs.due | observed
     due: list[tuple[int, str]] = []
-    for name in names - set(quarantined):
+    for name in names - quarantined.keys():
         trigger = state.triggers.get(name)
         if trigger is None:
             continue
-        at = _guarded_next_due(state, trigger, inputs)
+        at = guarded(name, next_due, state, trigger, inputs.zones)
         if at is not None and at <= inputs.recorded.now:
             due.append((at, name))
-        elif trigger.waiting and trigger.deciding and any(entry.trigger == name for entry in inputs.observed):
+        elif trigger.waiting and trigger.deciding and name in observed:
             due.append((inputs.recorded.now, name))
     return [state.triggers[name] for _, name in sorted(due)]
 
 
-def _guarded_next_due(state: State, trigger: TriggerState, inputs: Inputs) -> int | None:
-    try:
-        return next_due(state, trigger, inputs.zones)
-    except Exception as error:  # noqa: BLE001 - whatever one trigger raises must not stop the others
-        raise UndecidableTrigger(trigger.name, f"{type(error).__name__}: {error}") from error
+def _still_open(trigger: TriggerState, concluded: dict[_FireId, e.FireFinished | e.FireHeld]) -> list[OpenFire]:
+    """The open fires as the conclusions leave them: finished ones gone, held ones open without a window."""
+    if not concluded:
+        return list(trigger.open)
+    left: list[OpenFire] = []
+    for fire in trigger.open:
+        match concluded.get((trigger.name, fire.scheduled, fire.sequence)):
+            case None:
+                left.append(fire)
+            case e.FireHeld():
+                left.append(replace(fire, held=True))
+            case e.FireFinished():
+                pass
+    return left
 
 
-def _decide_trigger(
-    state: State, trigger: TriggerState, inputs: Inputs, finished: set[tuple[str, int, int]]
-) -> tuple[list[e.BookEntry], list[e.BookEntry]]:
-    still_open = [f for f in trigger.open if (trigger.name, f.scheduled, f.sequence) not in finished]
-    decision = _TriggerDecision(state, trigger, still_open, inputs)
-    try:
-        decision.run()
-    except Exception as error:  # noqa: BLE001 - whatever one trigger raises must not stop the others
-        raise UndecidableTrigger(trigger.name, f"{type(error).__name__}: {error}") from error
-    return decision.whole, decision.rest
+def _fire_id(entry: e.FireEntry) -> _FireId:
+    return entry.trigger, entry.scheduled, entry.sequence
 
 
 def _conclusions(state: State, observed: tuple[e.AttemptObserved, ...]) -> list[e.FireFinished | e.FireHeld]:
     """What results say about open fires; a result after the window's end, or of another attempt, says nothing."""
     found: list[e.FireFinished | e.FireHeld] = []
-    done: set[tuple[str, int, int]] = set()
+    finished: set[_FireId] = set()
+    held: set[_FireId] = set()
     for entry in observed:
-        identity = (entry.trigger, entry.scheduled, entry.sequence)
+        identity = _fire_id(entry)
         fire = _open_fire(state, entry)
-        if entry.result is None or fire is None or identity in done:
+        if entry.result is None or fire is None or identity in finished:
             continue
-        if not fire.held and fire.deadline is not None and entry.stamped_at >= fire.deadline:
+        is_held = fire.held or identity in held
+        if not is_held and fire.deadline is not None and entry.stamped_at >= fire.deadline:
             continue
-        conclusion = _conclusion(entry)
-        if conclusion is not None:
-            found.append(conclusion)
-            done.add(identity)
+        match _conclusion(entry):
+            case e.FireFinished() as conclusion:
+                found.append(conclusion)
+                finished.add(identity)
+            case e.FireHeld() as conclusion if not is_held:
+                found.append(conclusion)
+                held.add(identity)
+            case _:
+                pass
     return found
 
 
@@ -153,11 +180,15 @@ def _finished(entry: e.AttemptObserved, outcome: e.Outcome, cause: str) -> e.Fir
 
 
 class _TriggerDecision:
-    """The decision about one trigger. ``whole`` is written together or not at all, ``rest`` may be cut anywhere."""
+    """The decision about one trigger: ``entries``, which may be cut where ``cut`` says and nowhere else.
+
+    Missed instants are written together with the fire they are coalesced into: a later page might
+    coalesce that one into yet another.
+    """
 
     def __init__(self, state: State, trigger: TriggerState, still_open: list[OpenFire], inputs: Inputs) -> None:
-        self.whole: list[e.BookEntry] = []
-        self.rest: list[e.BookEntry] = []
+        self.entries: list[e.BookEntry] = []
+        self._starts: list[int] = []
         self._state = state
         self._trigger = trigger
         self._definition = trigger.definition
@@ -168,22 +199,36 @@ class _TriggerDecision:
         self._still_open = still_open
         self._waiting = list(trigger.waiting)
         self._fired_count = trigger.fired_count
-        self._out = self.whole
+        self._awaited: int | None = None
+        self._joined = False
 
     def run(self) -> None:
-        """Fill ``whole`` and ``rest``."""
+        """Fill ``entries``."""
         self._close_windows()
         if not self._trigger.deciding:
             return
         self._release_waiting()
-        if exhausted(self._trigger):
-            return
         database = self._zones.database(self._state.zone_sha256)
         for segment in self._trigger.segments:
+            if self._exhausted():
+                return
             timeline = Timeline(self._state, self._trigger, segment, database)
             last = self._decide_segment(timeline)
-            if segment.until is not None and timeline.next_undecided(last) is None:
-                self._out.append(e.SegmentSettled(trigger=self._trigger.name, until=segment.until))
+            if segment.until is not None and not self._exhausted() and timeline.next_undecided(last) is None:
+                self._emit(e.SegmentSettled(trigger=self._trigger.name, until=segment.until))
+
+    def cut(self, room: int) -> int:
+        """How many of the first ``entries`` fit into ``room`` and may be written without the others."""
+        return self._starts[bisect_right(self._starts, room) - 1]
+
+    def _emit(self, *entries: e.BookEntry) -> None:
+        """Write entries that belong together, and to the ones before if these still await their fire."""
+        if not self._joined:
+            self._starts.append(len(self.entries))
+        self.entries.extend(entries)
+
+    def _exhausted(self) -> bool:
+        return self._definition.max_fires is not None and self._fired_count >= self._definition.max_fires
 
     def _close_windows(self) -> None:
         """Rule 7: an outcome window over, and the leader asked for later results, ends the fire as unknown."""
@@ -192,7 +237,7 @@ class _TriggerDecision:
             if deadline is None or deadline > min(self._now, self._as_of_read_at):
                 self._open.append(fire.lane)
                 continue
-            self.whole.append(
+            self._emit(
                 e.FireFinished(
                     trigger=self._trigger.name,
                     scheduled=fire.scheduled,
@@ -209,7 +254,7 @@ class _TriggerDecision:
             fire = min(self._waiting, key=lambda each: (each.lane != "on-time", each.scheduled, each.sequence))
             self._waiting.remove(fire)
             self._open.append(fire.lane)
-            self.whole.append(
+            self._emit(
                 e.FireReleased(
                     trigger=self._trigger.name,
                     scheduled=fire.scheduled,
@@ -230,13 +275,16 @@ class _TriggerDecision:
         missed = [owed for run in runs if run.judgement in ("missed", "missed-paused") for owed in run.listed]
         firing = self._caught_up(missed, has_on_time=bool(on_time))
         into = on_time[0].scheduled if on_time else (missed[-1].scheduled if missed else None)
+        self._awaited = into
         for run in runs:
             if run.judgement == "on-time":
-                self._fire_on_time(run, after_missed=bool(missed))
+                self._fire_on_time(run)
             elif run.listed:
                 self._resolve_missed(run, firing, into)
             else:
                 self._resolve(run, *_UNLISTED[run.judgement])
+            if self._exhausted():
+                break
         return runs[-1].last if runs else None
 
     def _caught_up(self, missed: list[Owed], *, has_on_time: bool) -> frozenset[int]:
@@ -270,11 +318,12 @@ class _TriggerDecision:
             self._resolve(joined, "dropped", "over-cap")
         elif self._definition.missed == "fire-once-now":
             self._resolve(joined, "coalesced", "coalesced", into)
+            self._joined = self._awaited is not None
         else:
             self._resolve(joined, "skipped", "paused" if run.judgement == "missed-paused" else "missed")
 
     def _resolve(self, run: Run, state: e.Unfired, cause: e.UnfiredCause, into: int | None = None) -> None:
-        self._out.append(
+        self._emit(
             e.InstantsResolved(
                 trigger=self._trigger.name,
                 first=run.first,
@@ -293,15 +342,19 @@ class _TriggerDecision:
             self._resolve(Run("missed", owed.scheduled, owed.scheduled, 1), "dropped", "over-cap")
         else:
             self._wait(owed, "catch-up", "caught-up")
+        self._settle_awaited(owed)
 
-    def _fire_on_time(self, run: Run, *, after_missed: bool) -> None:
-        for place, owed in enumerate(run.listed):
-            if self._definition.max_fires is not None and self._fired_count >= self._definition.max_fires:
+    def _fire_on_time(self, run: Run) -> None:
+        for owed in run.listed:
+            if self._exhausted():
                 return
-            if not (after_missed and place == 0):
-                # Only what missed instants were coalesced into has to be written together with them.
-                self._out = self.rest
             self._on_time(owed)
+            self._settle_awaited(owed)
+
+    def _settle_awaited(self, owed: Owed) -> None:
+        if owed.scheduled == self._awaited:
+            self._awaited = None
+            self._joined = False
 
     def _on_time(self, owed: Owed) -> None:
         overlap = self._definition.overlap
@@ -310,27 +363,12 @@ class _TriggerDecision:
         elif overlap == "skip" and "on-time" in self._open:
             self._resolve(Run("on-time", owed.scheduled, owed.scheduled, 1), "skipped", "overlap")
         else:
-            for fire in [each for each in self._waiting if each.lane == "on-time"]:
-                self._replace(fire)
             self._wait(owed, "on-time", "on-time")
-
-    def _replace(self, fire: WaitingFire) -> None:
-        self._waiting.remove(fire)
-        self._fired_count -= 1
-        self._out.append(
-            e.FireWithdrawn(
-                trigger=self._trigger.name,
-                scheduled=fire.scheduled,
-                sequence=fire.sequence,
-                state="skipped",
-                cause="replaced",
-            )
-        )
 
     def _release(self, owed: Owed, lane: e.Lane, cause: e.FireCause) -> None:
         self._fired_count += 1
         self._open.append(lane)
-        self._out.append(
+        self._emit(
             e.FireReleased(
                 trigger=self._trigger.name,
                 scheduled=owed.scheduled,
@@ -342,8 +380,12 @@ class _TriggerDecision:
         )
 
     def _wait(self, owed: Owed, lane: e.Lane, cause: e.FireCause) -> None:
-        self._fired_count += 1
-        fire = WaitingFire(
+        """Let a decided fire wait; an on-time one replaces the on-time one that waits already."""
+        replaced = [fire for fire in self._waiting if lane == fire.lane == "on-time"]
+        for fire in replaced:
+            self._waiting.remove(fire)
+        self._fired_count += 1 - len(replaced)
+        waiting = WaitingFire(
             scheduled=owed.scheduled,
             sequence=0,
             release=owed.release,
@@ -352,8 +394,9 @@ class _TriggerDecision:
             definition_page=self._trigger.definition_page,
             over_quota=False,
         )
-        self._waiting.append(fire)
-        self._out.append(
+        self._waiting.append(waiting)
+        self._emit(
+            *(self._replaced(fire) for fire in replaced),
             e.FireDecided(
                 trigger=self._trigger.name,
                 scheduled=owed.scheduled,
@@ -361,5 +404,14 @@ class _TriggerDecision:
                 definition_page=self._trigger.definition_page,
                 lane=lane,
                 cause=cause,
-            )
+            ),
+        )
+
+    def _replaced(self, fire: WaitingFire) -> e.FireWithdrawn:
+        return e.FireWithdrawn(
+            trigger=self._trigger.name,
+            scheduled=fire.scheduled,
+            sequence=fire.sequence,
+            state="skipped",
+            cause="replaced",
         )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
+from itertools import pairwise
 
 from .instants import SECOND, Instant
 from .limits import YEAR_MAX
@@ -292,7 +293,7 @@ def _read_tzif(name: str, content: bytes) -> tuple[list[int], list[int], str]:
         _OFFSET_MIN_S <= offset <= _OFFSET_MAX_S for offset in offsets
     ):
         raise MalformedZone(f'the data of zone "{name}" has a local time type out of range')
-    if any(later <= earlier for earlier, later in zip(starts, starts[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(starts)):
         raise MalformedZone(f'the data of zone "{name}" has transitions out of order')
     footer = reader.rest()
     if len(footer) < 2 or footer[:1] != b"\n" or footer[-1:] != b"\n" or not footer.isascii() or len(footer) > 256:
@@ -383,7 +384,7 @@ class _PosixRule:
 
     def offset_at(self, at_s: int) -> int:
         """The offset at an instant, by this rule alone."""
-        year = min(max(_year_of(at_s), 2), 9_998)
+        year = min(max(_year_of(at_s), 2), 9_997)
         offset = self.standard_s
         for near in (year - 1, year, year + 1):
             for change_s, after_s in self.changes(near):

@@ -7,6 +7,7 @@ the pages it returns.
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Protocol, assert_never
 
 from fireledger.domain.book import Book, BrokenChain, Folded, Head, empty_book, fold_page
@@ -18,13 +19,24 @@ class LogMessage(Protocol):
     """A message of the stream: its sequence, subject, broker timestamp (microseconds) and body."""
 
     @property
-    def sequence(self) -> int: ...
+    def sequence(self) -> int:
+        """The LEDGER sequence."""
+        ...
+
     @property
-    def subject(self) -> str: ...
+    def subject(self) -> str:
+        """The subject it was stored under."""
+        ...
+
     @property
-    def stamped_at(self) -> int: ...
+    def stamped_at(self) -> int:
+        """The broker timestamp in microseconds."""
+        ...
+
     @property
-    def body(self) -> bytes: ...
+    def body(self) -> bytes:
+        """The page, encoded."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +96,15 @@ class LedgerFold:
         if it holds more than ``at_most`` records.
         """
         chosen: list[AttemptObserved] = []
-        pending = self._pending.get(tenant) or deque[AttemptObserved]()
-        for observed in pending:
-            starts_page = not chosen or observed.source_sequence != chosen[-1].source_sequence
-            if starts_page and chosen and len(chosen) + _page_size(pending, observed) > at_most:
+        for _, records in groupby(self._pending.get(tenant, ()), key=_source_sequence):
+            page = list(records)
+            if chosen and len(chosen) + len(page) > at_most:
                 return tuple(chosen), chosen[-1].source_sequence
-            chosen.append(observed)
+            chosen.extend(page)
         return tuple(chosen), self.position
 
     def _fold_book(self, message: LogMessage, tenant: str) -> Folded:
-        folded = fold_page(
-            self.book(tenant), message.body, stamped_at=message.stamped_at, sequence=message.sequence
-        )
+        folded = fold_page(self.book(tenant), message.body, stamped_at=message.stamped_at, sequence=message.sequence)
         self.books[tenant] = folded.book
         pending = self._pending.get(tenant)
         while pending and pending[0].source_sequence <= folded.book.state.as_of:
@@ -153,5 +162,5 @@ def observed_from(record: AttemptRecord, *, stamped_at: int, sequence: int) -> A
             assert_never(record)
 
 
-def _page_size(pending: deque[AttemptObserved], first: AttemptObserved) -> int:
-    return sum(1 for observed in pending if observed.source_sequence == first.source_sequence)
+def _source_sequence(observed: AttemptObserved) -> int:
+    return observed.source_sequence

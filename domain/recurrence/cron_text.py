@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..limits import EXPRESSION_LENGTH_MAX
 from .errors import MalformedSchedule, NeverDue
-from .local_times import FAR_S, LocalTimes
+from .local_times import FAR_S, local_times_of
 from .schedule import CronSchedule
 
 DIALECTS = ("unix",)
@@ -111,7 +111,7 @@ def parse_cron(text: str, dialect: str = "unix") -> CronSchedule:
     for spec, word in zip(_FIELDS, words, strict=True):
         parsed.masks.append(_parse_field(spec, word, parsed.days))
     schedule = _compiled(text, dialect, has_seconds, words, parsed)
-    if LocalTimes(schedule).first_from(0) == FAR_S:
+    if local_times_of(schedule).first_from(0) == FAR_S:
         raise NeverDue(
             f'"{text}" can never match: no month it names has such a day',
             position=words[3].position,
@@ -166,7 +166,7 @@ def _check_characters(text: str) -> None:
     for position, character in enumerate(text):
         if not ("!" <= character <= "~" or character in " \t"):
             raise MalformedSchedule(
-                f"the character {ascii(character)} does not belong in a cron expression".replace("'", '"'),
+                f"the character {character!a} does not belong in a cron expression".replace("'", '"'),
                 position=position,
                 token=character,
                 hint='use ASCII digits, names, and "* , - /"',
@@ -214,7 +214,7 @@ def _parse_field(spec: _Field, word: _Word, days: _Days) -> int:
             raise part.refused(
                 f'the {spec.name} field "{word.text}" has an empty list member', "write a value between the commas"
             )
-        if spec is _DAY and _day_extra(part, days) or spec is _WEEKDAY and _weekday_extra(part, days):
+        if (spec is _DAY and _day_extra(part, days)) or (spec is _WEEKDAY and _weekday_extra(part, days)):
             continue
         mask |= _parse_part(spec, part)
     return mask

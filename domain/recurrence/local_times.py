@@ -5,7 +5,9 @@ Every search is bounded by the years YEAR_MIN to YEAR_MAX.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 
+from ..limits import YEAR_MIN
 from .months import (
     CLASS_COUNT,
     DAY_S,
@@ -22,6 +24,11 @@ from .schedule import CronSchedule
 
 FAR_S = 1 << 60
 """Later than any time that is looked at; its negative is earlier."""
+
+_EVERY_WEEKDAY = (1 << 7) - 1
+_EVERY_SEVENTH_DAY = sum(1 << index for index in range(0, 31, 7))
+LOCAL_TIMES_KEPT_MAX = 4_096
+"""Distinct cron schedules kept expanded at once, about 3 KiB each."""
 
 
 def bits_of(mask: int) -> list[int]:
@@ -211,12 +218,18 @@ class LocalTimes:
         return total
 
 
+@lru_cache(maxsize=LOCAL_TIMES_KEPT_MAX)
+def local_times_of(schedule: CronSchedule) -> LocalTimes:
+    """The schedule's local times; the same object for equal schedules."""
+    return LocalTimes(schedule)
+
+
 def _lowest(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
 def _year_of(month_index: int) -> int:
-    return 1970 + month_index // 12
+    return YEAR_MIN + month_index // 12
 
 
 def _day_masks(schedule: CronSchedule) -> list[int]:
@@ -261,12 +274,15 @@ def _nearest_weekday(index: int, length: int, first_weekday: int) -> int:
 
 
 def _by_weekday(schedule: CronSchedule, length: int, first_weekday: int) -> int:
+    inside = (1 << length) - 1
+    if schedule.weekdays == _EVERY_WEEKDAY:
+        return inside
     mask = 0
-    for index in range(length):
-        weekday, nth = (first_weekday + index) % 7, index // 7
-        named = schedule.weekdays >> weekday & 1
-        named |= schedule.nth_weekdays >> (7 * nth + weekday) & 1
-        if index + 7 >= length:
-            named |= schedule.last_weekdays >> weekday & 1
-        mask |= named << index
-    return mask
+    for weekday in bits_of(schedule.weekdays):
+        mask |= _EVERY_SEVENTH_DAY << (weekday - first_weekday) % 7
+    for bit in bits_of(schedule.nth_weekdays):
+        mask |= 1 << ((bit - first_weekday) % 7 + bit // 7 * 7)
+    for weekday in bits_of(schedule.last_weekdays):
+        index = (weekday - first_weekday) % 7
+        mask |= 1 << (index + (length - 1 - index) // 7 * 7)
+    return mask & inside

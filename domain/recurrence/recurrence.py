@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..instants import SECOND, Instant, to_datetime
 from ..zones import ZoneRules
-from .local_times import FAR_S, LocalTimes
+from .local_times import FAR_S, LocalTimes, local_times_of
 from .months import LOCAL_END_S, LOCAL_FIRST_S
 from .rules import FoldRule, GapRule
 from .schedule import CronSchedule, IntervalSchedule, OneOffSchedule, Schedule
@@ -22,8 +22,6 @@ from .timeline import NEAR_S, timeline_of
 
 RECURRENCES_KEPT_MAX = 8_192
 """Distinct (schedule, zone, rules) kept ready at once, about 4 KiB each."""
-LOCAL_TIMES_KEPT_MAX = 4_096
-"""Distinct cron schedules kept expanded at once, about 3 KiB each."""
 _NO_WINDOW: tuple[int, int, Instant | None] = (0, 0, None)
 
 
@@ -76,7 +74,7 @@ def recurrence_of(schedule: Schedule, zone: ZoneRules, gap: GapRule, fold: FoldR
     """The recurrence of a schedule; the same object for equal arguments, so that searches are shared."""
     match schedule:
         case CronSchedule():
-            return Recurrence(_CronSearch(_local_times(schedule), zone, gap, fold))
+            return Recurrence(_CronSearch(local_times_of(schedule), zone, gap, fold))
         case IntervalSchedule():
             return Recurrence(_IntervalSearch(schedule))
         case OneOffSchedule():
@@ -94,11 +92,6 @@ def local_text(instant: int, zone: ZoneRules) -> str:
     hours, minutes = divmod(abs(shown_s) // 60, 60)
     text = moment.replace(tzinfo=None).isoformat(timespec="auto")
     return f"{text}{'-' if shown_s < 0 else '+'}{hours:02d}:{minutes:02d}"
-
-
-@lru_cache(maxsize=LOCAL_TIMES_KEPT_MAX)
-def _local_times(schedule: CronSchedule) -> LocalTimes:
-    return LocalTimes(schedule)
 
 
 class _CronSearch:
@@ -157,9 +150,7 @@ class _CronSearch:
             best = FAR_S
             shifts = self._shifts[index]
             for shift in shifts:
-                found = first_from(from_s + shift) - shift
-                if found < best:
-                    best = found
+                best = min(best, first_from(from_s + shift) - shift)
             if best < end:
                 return best
             index += 1

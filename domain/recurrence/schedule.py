@@ -45,7 +45,7 @@ class CronSchedule(
 class IntervalSchedule(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="interval.v1", cache_hash=True
 ):
-    """Real elapsed time: every instant ``anchor`` + n * ``period`` for any whole n, negative ones too (microseconds)."""
+    """Real elapsed time: ``anchor`` + n * ``period`` (microseconds) for every whole n, negative ones too."""
 
     source: str
     period: int

@@ -13,7 +13,7 @@ from itertools import islice
 
 from croniter import CroniterBadDateError, CroniterError, croniter
 
-from .local_times import FAR_S, LocalTimes
+from .local_times import FAR_S, LocalTimes, local_times_of
 from .schedule import CronSchedule
 
 OCCURRENCES_COMPARED_MAX = 20
@@ -50,7 +50,7 @@ def disagreement(schedule: CronSchedule) -> str | None:
 
 def compare(schedule: CronSchedule) -> str | None:
     """As ``disagreement``, without the list of known differences."""
-    local = LocalTimes(schedule)
+    local = local_times_of(schedule)
     for start in _STARTS:
         ours = _our_next(local, start)
         try:

@@ -9,6 +9,7 @@ may begin with a *probe*: a range of missing local times that all stand for the 
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from ..zones import Transition, ZoneRules
 from .months import LOCAL_END_S, LOCAL_FIRST_S
@@ -104,7 +105,7 @@ def _passes(segment: _Segment, near: list[_Segment], fold: FoldRule) -> list[_Pi
         return [_Piece(segment.from_s, segment.to_s, segment.offset_s)]
     cuts = sorted({low, high} | {cut for rival in rivals for cut in rival[:2] if low < cut < high})
     pieces: list[_Piece] = []
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         earlier = sum(1 for rival in rivals if rival[2] and rival[0] <= start < rival[1])
         later = sum(1 for rival in rivals if not rival[2] and rival[0] <= start < rival[1])
         if earlier == 0 if fold == "first" else earlier == 1 or earlier + later == 0:

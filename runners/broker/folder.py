@@ -180,7 +180,10 @@ class DataFolder:
         (self.path / "address.json").unlink(missing_ok=True)
 
     def read_address(self) -> Address | None:
-        """Where the folder's broker listens, or None when none does or the last one was killed half-way."""
+        """Where the folder's broker was last said to listen, or None.
+
+        After a kill -9 of its parent it may be out of date: then nobody answers there.
+        """
         try:
             content = loads((self.path / "address.json").read_text("utf-8"))
         except (OSError, MalformedJson):

@@ -26,16 +26,19 @@ from .folder import Address, DataFolder, FolderLock, write_private
 
 BROKER_VERSIONS = re.compile(r"nats-server: v(2\.15\.\d+)", re.ASCII)
 """The versions whose behaviour this release was measured on."""
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
 """From start to the first greeting; a store with many messages is scanned first."""
 STOP_TIMEOUT_S = watchdog.STOP_TIMEOUT_S + 3.0
 PROBE_INTERVAL_S = 0.01
 PROBE_TIMEOUT_S = 1.0
 FREE_PORT_TRIES_MAX = 3
 """A free port can be taken by someone else before the broker has it; then another is chosen."""
+RELOAD_TIMEOUT_S = 5.0
+RELOADS_PER_ACCOUNT = 2
 LOG_TAIL_BYTES_MAX = 4_096
 LOG_TAIL_LINES_MAX = 5
 
+_RELOADED = re.compile(r"(Reloaded server configuration)|Failed to reload server configuration.*")
 _HINTS = (
     ("address already in use", "another process has that port: leave --port out, or name a free one"),
     ("no space left", "free some space on the data folder's disk"),
@@ -180,13 +183,32 @@ class EmbeddedBroker:
     async def add_executor(self, tenant: str) -> Credentials:
         """Give a tenant's executors a user, without a restart and without disturbing anyone.
 
-        Raises MalformedName, FolderUnusable. Its deduplication bucket is the provisioning's affair.
+        Raises MalformedName, FolderUnusable, and BrokerUnavailable when the broker does not take it over. The
+        tenant's deduplication bucket is the provisioning's affair.
         """
         self._tenants.add(check_tenant(tenant))
         self._write_config(self._port)
-        if self._pid:
-            os.kill(self._pid, signal.SIGHUP)
+        # The imports of an account that a reload makes point nowhere until the next reload (measured).
+        for _ in range(RELOADS_PER_ACCOUNT):
+            await self._reload()
         return self._credentials[executor_user(tenant)]
+
+    async def _reload(self) -> None:
+        """Have the running broker read its configuration again, and wait until its log says that it did."""
+        if not self._pid or self._exited is None:
+            return
+        start = self._folder.log_path.stat().st_size
+        os.kill(self._pid, signal.SIGHUP)
+        try:
+            async with asyncio.timeout(RELOAD_TIMEOUT_S):
+                while not (told := _RELOADED.search(_log_since(self._folder.log_path, start))):
+                    await asyncio.wait({self._exited}, timeout=PROBE_INTERVAL_S)
+        except TimeoutError as error:
+            raise BrokerUnavailable(
+                "the broker did not reload its configuration", hint=f'see "{self._folder.log_path}"'
+            ) from error
+        if told.group(1) is None:
+            raise BrokerUnavailable(f"the broker refused its configuration: {told.group(0)}", hint="this is a defect")
 
     def _write_config(self, port: int) -> None:
         tenants = self.tenants
@@ -283,14 +305,21 @@ async def _greets(port: int, server_name: str) -> bool:
     return f'"server_name":"{server_name}"'.encode() in greeting
 
 
-def _log_tail(path: Path, start: int) -> str:
-    """The last lines that tell of trouble, without their stamps."""
+def _log_since(path: Path, start: int) -> str:
+    """What the log says from ``start`` on, the last LOG_TAIL_BYTES_MAX of it at most."""
     try:
         with path.open("rb") as file:
-            file.seek(max(start, path.stat().st_size - LOG_TAIL_BYTES_MAX))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            size = path.stat().st_size
+            # A log that was put aside since begins again at zero.
+            file.seek(max(start if start <= size else 0, size - LOG_TAIL_BYTES_MAX))
+            return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _log_tail(path: Path, start: int) -> str:
+    """The last lines that tell of trouble, without their stamps."""
+    lines = _log_since(path, start).splitlines()
     # A fatal error that comes before the log is open is a plain line without a level.
     told = [line for line in lines if line.strip() and "[INF]" not in line and "[WRN]" not in line]
     return "; ".join(re.sub(r"^\[\d+\] [\d/]+ [\d:.]+ ", "", line).strip() for line in told[-LOG_TAIL_LINES_MAX:])

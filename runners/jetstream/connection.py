@@ -6,7 +6,7 @@ module exists to prevent.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -220,7 +220,7 @@ class BrokerConnection:
             await self.publish(subject, payload, reply=inbox, headers=headers)
             return (await replies.take(timeout_s))[0]
 
-    async def request_many(self, subject: str, payload: bytes, *, timeout_s: float) -> AsyncIterator[Reply]:
+    async def request_many(self, subject: str, payload: bytes, *, timeout_s: float) -> AsyncGenerator[Reply, None]:
         """Send a request and yield its replies until the caller stops; each may take ``timeout_s``.
 
         Raises what ``request`` raises.

@@ -122,6 +122,11 @@ class Ledger:
         self._heads: dict[str, int] = {}
         self._conflicted: dict[str, float] = {}
 
+    @property
+    def connection(self) -> BrokerConnection:
+        """The connection it writes on."""
+        return self._connection
+
     def note_seen(self, sequence: int, digest: bytes = b"") -> None:
         """Tell of a message read elsewhere, with the SHA-256 of its body if known.
 
@@ -264,7 +269,7 @@ class Ledger:
 
     async def _append_batches(self, appends: Sequence[Append], deadline: float) -> dict[str, Committed | Lost]:
         found: dict[str, Committed | Lost] = {}
-        for batch in _batches(appends):
+        for batch in cut_batches(appends):
             found |= await self._append_batch(batch, deadline)
         return found
 
@@ -392,7 +397,7 @@ class Ledger:
         return RolledBack(message, hint=_ROLLED_BACK_HINT)
 
     async def _verify(self) -> None:
-        """Before the first append of each connection: does the log still hold what was seen?"""
+        """Check, before the first append of each connection, that the log still holds what was seen."""
         if self._verified_generation == self._connection.generation:
             return
         async with self._verifying:
@@ -458,7 +463,7 @@ def _sequence(fetched: Fetched | None) -> int:
     return 0 if fetched is None else fetched.stored.sequence
 
 
-def _batches(appends: Sequence[Append]) -> list[list[Append]]:
+def cut_batches(appends: Sequence[Append]) -> list[list[Append]]:
     """Cut into batches within the broker's count and our bytes."""
     batches: list[list[Append]] = []
     size = 0

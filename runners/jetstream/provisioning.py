@@ -4,12 +4,8 @@ Nothing is ever altered: a stream with other settings is somebody's decision or 
 has to say which.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-
-import nats
-import nats.errors
-from nats.aio.client import Client
 
 from ..errors import BrokerRefused, BrokerUnavailable
 from ..json_edge import Json, MalformedJson, dumps, loads
@@ -21,7 +17,7 @@ from .comparison import (
     rights_differences,
     stream_differences,
 )
-from .connection import Login
+from .connection import BrokerConnection, Login
 from .topology import (
     USER_INFO_SUBJECT,
     VOID_ACCOUNT,
@@ -29,11 +25,10 @@ from .topology import (
     Rights,
     StreamSettings,
     access_table,
-    inbox_prefix,
     stream_table,
 )
 
-CONNECT_TIMEOUT_S = 5
+CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 5.0
 """A stream's creation includes a few disk syncs, and an election on a cluster."""
 
@@ -49,12 +44,12 @@ async def provision(login: Login, *, replicas: int = 1, tenants: Sequence[str] =
     ``login`` must be the administrator's; ``tenants`` get a deduplication bucket for their executors. Doing it
     twice is harmless. Raises SettingsDiffer with a line per difference, BrokerUnavailable, BrokerRefused.
     """
-    async with _connection(login) as client:
+    async with _connection(login) as connection:
         table = stream_table(replicas=replicas, tenants=tenants)
         for settings in table:
-            if await _stream_config(client, settings.name) is None:
-                await _create(client, settings)
-        await _refuse_streams(client, table)
+            if await _stream_config(connection, settings.name) is None:
+                await _create(connection, settings)
+        await _refuse_streams(connection, table)
 
 
 async def verify(login: Login, *, replicas: int = 1, tenants: Sequence[str] = ()) -> None:
@@ -64,11 +59,11 @@ async def verify(login: Login, *, replicas: int = 1, tenants: Sequence[str] = ()
     administrator. Raises SettingsDiffer with a line per difference, BrokerUnavailable, BrokerRefused.
     """
     rights = access_table(tenants).rights_of(login.user)
-    async with _connection(login) as client:
-        reported = _field(await _request(client, USER_INFO_SUBJECT), "data")
+    async with _connection(login) as connection:
+        reported = _field(await _request(connection, USER_INFO_SUBJECT), "data")
         refuse(rights_differences(rights, reported), hint=_RIGHTS_HINT)
         table = stream_table(replicas=replicas, tenants=tenants)
-        await _refuse_streams(client, [settings for settings in table if _may_look(rights, settings.name)])
+        await _refuse_streams(connection, [settings for settings in table if _may_look(rights, settings.name)])
 
 
 async def verify_accounts(login: Login, *, tenants: Sequence[str] = ()) -> None:
@@ -78,11 +73,11 @@ async def verify_accounts(login: Login, *, tenants: Sequence[str] = ()) -> None:
     line per difference, BrokerUnavailable, BrokerRefused.
     """
     access = access_table(tenants)
-    async with _connection(login) as client:
-        server = _field(await _request(client, "$SYS.REQ.SERVER.PING.VARZ"), "data")
+    async with _connection(login) as connection:
+        server = _field(await _request(connection, "$SYS.REQ.SERVER.PING.VARZ"), "data")
         differences = broker_differences(server)
         for account in _accounts(access):
-            differences += await _account_differences(client, access, account)
+            differences += await _account_differences(connection, access, account)
         refuse(differences, hint=_RIGHTS_HINT)
 
 
@@ -90,8 +85,8 @@ def _accounts(access: AccessTable) -> list[str]:
     return [*(rights.account for rights in access.users), VOID_ACCOUNT]
 
 
-async def _account_differences(client: Client, access: AccessTable, account: str) -> list[Difference]:
-    answer = await _request(client, "$SYS.REQ.SERVER.PING.ACCOUNTZ", {"account": account})
+async def _account_differences(connection: BrokerConnection, access: AccessTable, account: str) -> list[Difference]:
+    answer = await _request(connection, "$SYS.REQ.SERVER.PING.ACCOUNTZ", {"account": account})
     return account_differences(access, account, _field(_field(answer, "data"), "account_detail"))
 
 
@@ -101,24 +96,24 @@ def _may_look(rights: Rights, stream: str) -> bool:
     return f"$JS.API.STREAM.INFO.{stream}" in rights.publish
 
 
-async def _refuse_streams(client: Client, table: Sequence[StreamSettings]) -> None:
+async def _refuse_streams(connection: BrokerConnection, table: Sequence[StreamSettings]) -> None:
     differences: list[Difference] = []
     for settings in table:
-        differences += stream_differences(settings, await _stream_config(client, settings.name))
+        differences += stream_differences(settings, await _stream_config(connection, settings.name))
     refuse(differences, hint=_STREAM_HINT)
 
 
-async def _stream_config(client: Client, stream: str) -> Json:
+async def _stream_config(connection: BrokerConnection, stream: str) -> Json:
     """A stream's settings as the broker reports them, or None when it does not exist."""
-    answer = await _request(client, f"$JS.API.STREAM.INFO.{stream}")
+    answer = await _request(connection, f"$JS.API.STREAM.INFO.{stream}")
     if _error_code(answer) == _STREAM_NOT_FOUND:
         return None
     _check(answer, f'stream "{stream}" cannot be looked at')
     return _field(answer, "config")
 
 
-async def _create(client: Client, settings: StreamSettings) -> None:
-    answer = await _request(client, f"$JS.API.STREAM.CREATE.{settings.name}", settings.as_request())
+async def _create(connection: BrokerConnection, settings: StreamSettings) -> None:
+    answer = await _request(connection, f"$JS.API.STREAM.CREATE.{settings.name}", settings.as_request())
     # Another start may have been faster; the comparison that follows judges what it made.
     if _error_code(answer) != _STREAM_IN_USE:
         _check(answer, f'stream "{settings.name}" cannot be created')
@@ -144,41 +139,19 @@ def _field(value: Json, name: str) -> Json:
     return value.get(name) if isinstance(value, dict) else None
 
 
-async def _request(client: Client, subject: str, content: Json = None) -> Json:
+async def _request(connection: BrokerConnection, subject: str, content: Json = None) -> Json:
     body = b"" if content is None else dumps(content)
+    answer = await connection.request(subject, body, timeout_s=REQUEST_TIMEOUT_S)
     try:
-        answer = await client.request(subject, body, timeout=REQUEST_TIMEOUT_S)
-        return loads(answer.data)
-    except (nats.errors.Error, TimeoutError) as error:
-        raise BrokerUnavailable(
-            f'the broker did not answer "{subject}": {error}', hint="check that it runs and what rights the user has"
-        ) from error
+        return loads(answer.payload)
     except MalformedJson as error:
         raise BrokerUnavailable(f'the broker\'s answer to "{subject}" is {error}') from error
 
 
 @asynccontextmanager
-async def _connection(login: Login) -> AsyncIterator[Client]:
+async def _connection(login: Login) -> AsyncGenerator[BrokerConnection, None]:
+    connection = await BrokerConnection.open(login, name=f"{login.user} checking", connect_timeout_s=CONNECT_TIMEOUT_S)
     try:
-        client = await nats.connect(
-            login.url,
-            user=login.user,
-            password=login.password,
-            inbox_prefix=inbox_prefix(login.user),
-            allow_reconnect=False,
-            connect_timeout=CONNECT_TIMEOUT_S,
-            error_cb=_ignore,
-        )
-    except (nats.errors.Error, OSError, TimeoutError) as error:
-        raise BrokerUnavailable(
-            f'no broker answers user "{login.user}" at "{login.url}": {error}',
-            hint="check the address and the credentials, or start one with: fireledger up",
-        ) from error
-    try:
-        yield client
+        yield connection
     finally:
-        await client.close()
-
-
-async def _ignore(error: Exception) -> None:
-    """What goes wrong between two requests shows in the next one; the library would print it."""
+        await connection.close()

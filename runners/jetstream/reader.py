@@ -7,7 +7,7 @@ is still the same one each time the reader starts again.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -68,12 +68,12 @@ class PullReader:
     ) -> None:
         """Read what follows ``after``, of all subjects or of those that match ``subjects``.
 
-        At most about one and a half times ``batch`` messages and ``max_bytes`` bytes are held at once.
+        At most about twice ``batch`` messages and ``max_bytes`` bytes are held at once, one half by the caller.
         """
         self.position = after.sequence
         """Sequence of the last message handed out (or passed over at the start)."""
-        self.restart_count = 0
-        """Times a consumer had to be made again."""
+        self.start_count = 0
+        """Consumers made so far: one, and one more for each time it had to be made again."""
         self._connection = connection
         self._stream = stream
         self._subjects = tuple(subjects)
@@ -96,7 +96,7 @@ class PullReader:
         self._subscription: Subscription | None = None
         self._forget_callback = connection.on_reconnect(self._on_reconnect)
 
-    async def batches(self) -> AsyncIterator[list[Stored]]:
+    async def batches(self) -> AsyncGenerator[list[Stored], None]:
         """Yield what has arrived, as soon as something has, until the reader is closed.
 
         Waits through the broker's absence. Raises LogGap at a missing message, RolledBack when the log no longer
@@ -139,7 +139,7 @@ class PullReader:
                 self._inbox = self._connection.new_inbox()
                 pending_max = 2 * self._batch + PENDING_MARGIN
                 self._subscription = await self._connection.subscribe(
-                    self._inbox, self._on_message, pending_max=pending_max
+                    f"{self._inbox}.*", self._on_message, pending_max=pending_max
                 )
             self._lost = False
             start = await self._check_position()
@@ -147,7 +147,7 @@ class PullReader:
             await create_consumer(
                 self._connection, self._stream, self._consumer, start_sequence=start, subjects=self._subjects
             )
-            self.restart_count += 1
+            self.start_count += 1
         except BrokerUnavailable as error:
             self._lost = True
             _log.debug("reader-waits", stream=self._stream, position=self.position, text=error.message)
@@ -184,6 +184,11 @@ class PullReader:
                 return f"sequence {sequence} no longer holds the message that was read there"
         return ""
 
+    @property
+    def _reply_subject(self) -> str:
+        """Where this consumer's messages go; statuses for an earlier consumer's requests are not ours."""
+        return f"{self._inbox}.{self._consumer}"
+
     def _on_reconnect(self) -> None:
         self._lost = True
         self._wake.set()
@@ -205,7 +210,7 @@ class PullReader:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
         self._requested, self._asking, self._heard_at = self._batch, True, _now()
         try:
-            await self._connection.publish(subject, msgspec.json.encode(request), reply=self._inbox)
+            await self._connection.publish(subject, msgspec.json.encode(request), reply=self._reply_subject)
         except BrokerUnavailable:
             self._lost = True
 
@@ -231,7 +236,7 @@ class PullReader:
     async def _on_message(self, message: Message) -> None:
         if message.reply.startswith("$JS.ACK."):
             self._on_delivery(message)
-        elif message.subject == self._inbox and STATUS in message.headers:
+        elif message.subject == self._reply_subject and STATUS in message.headers:
             self._on_status(message.headers[STATUS], message.headers.get(DESCRIPTION, ""))
 
     def _on_delivery(self, message: Message) -> None:

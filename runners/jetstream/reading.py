@@ -1,6 +1,6 @@
 """Reading up to the end as it is now: one subject, or a stretch of a stream."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -22,7 +22,7 @@ ANSWER_TIMEOUT_S = 5.0
 
 async def read_subject(
     connection: BrokerConnection, stream: str, subject: str, *, from_sequence: int = 1
-) -> AsyncIterator[Stored]:
+) -> AsyncGenerator[Stored, None]:
     """Yield the messages on one exact subject from ``from_sequence`` up to its head, as the leader has it at the call.
 
     The messages may come from a replica; those it does not have yet come from the leader. Raises LogGap when they
@@ -86,7 +86,7 @@ async def scan(
     from_instant: int | None = None,
     until_sequence: int | None = None,
     subjects: Sequence[str] = (),
-) -> AsyncIterator[Stored]:
+) -> AsyncGenerator[Stored, None]:
     """Yield a stretch of a stream, of all subjects or of those that match ``subjects``, in order.
 
     It begins at ``from_sequence`` and at the first message stamped at ``from_instant`` (microseconds) or later, and

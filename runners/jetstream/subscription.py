@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from nats import errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as LibrarySubscription
 
@@ -43,8 +43,24 @@ class Subscription:
             await self._subscription.unsubscribe()
 
 
+class Subscribing(Protocol):
+    """The part of the library's client that subscribes, with the types it leaves open."""
+
+    async def subscribe(
+        self,
+        subject: str,
+        queue: str = "",
+        cb: Callable[[Msg], Awaitable[None]] | None = None,
+        *,
+        pending_msgs_limit: int = PENDING_MESSAGES_MAX,
+        pending_bytes_limit: int = PENDING_BYTES_MAX,
+    ) -> LibrarySubscription:
+        """Subscribe."""
+        ...
+
+
 async def start_subscription(
-    client: Client,
+    client: Subscribing,
     subject: str,
     deliver: Callable[[Msg], Awaitable[None]],
     *,

@@ -1,11 +1,12 @@
 """What the tests share that need a real broker: one to reach or to hurt, and a bare connection to it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-import nats
 from nats.aio.client import Client
+from nats.aio.subscription import Subscription
 
 from fireledger.runners.broker.credentials import Credentials
 from fireledger.runners.broker.folder import DataFolder, FolderLock
@@ -45,6 +46,16 @@ class RunningBroker:
         return Login(self.url, credentials.user, credentials.password)
 
 
+class _Listening(Protocol):
+    """The part of the library's client that subscribes, without the types it leaves open."""
+
+    async def subscribe(self, subject: str) -> Subscription: ...
+
+
+async def _subscribe(client: _Listening, subject: str) -> Subscription:
+    return await client.subscribe(subject)
+
+
 @dataclass
 class Bare:
     """A bare connection, which may try what ours never would, and what the broker complained about."""
@@ -57,9 +68,15 @@ class Bare:
         answer = await self.client.request(subject, b"" if body is None else dumps(body), timeout=2.0)
         return loads(answer.data)
 
+    async def listen(self, subject: str) -> Subscription:
+        """Subscribe, and return once the broker has dealt with it."""
+        subscription = await _subscribe(self.client, subject)
+        await self.client.flush()
+        return subscription
+
 
 @asynccontextmanager
-async def bare_connection(broker: RunningBroker, user: str) -> AsyncIterator[Bare]:
+async def bare_connection(broker: RunningBroker, user: str) -> AsyncGenerator[Bare]:
     """Connect as ``user`` without any of our own care."""
     complaints: list[str] = []
 
@@ -67,14 +84,15 @@ async def bare_connection(broker: RunningBroker, user: str) -> AsyncIterator[Bar
         complaints.append(str(error))
 
     credentials = broker.credentials(user)
-    client = await nats.connect(
-        broker.url,
-        user=credentials.user,
-        password=credentials.password,
-        inbox_prefix=credentials.inbox_prefix,
-        allow_reconnect=False,
-        error_cb=complain,
-    )
+    client = Client()
+    options: dict[str, Any] = {
+        "user": credentials.user,
+        "password": credentials.password,
+        "inbox_prefix": credentials.inbox_prefix,
+        "allow_reconnect": False,
+        "error_cb": complain,
+    }
+    await client.connect(broker.url, **options)
     try:
         yield Bare(client, complaints)
     finally:

@@ -128,10 +128,11 @@ def test_engine_equals_the_oracle_around_transitions(name: str) -> None:
         low, high = compared_hours(walked, rules, at_s)
         for text, minutes, hours in EXPRESSIONS:
             matching = [one for one in local_minutes if one.minute in minutes and one.hour in hours]
+            schedule = parse_cron(text)
             for gap in GAP_RULES:
                 for fold in FOLD_RULES:
                     wanted = sorted(oracle_seconds(oracle_instants(zone, shown, matching, gap, fold), low, high))
-                    recurrence = recurrence_of(parse_cron(text), rules, gap, fold)
+                    recurrence = recurrence_of(schedule, rules, gap, fold)
                     after, until = low * SECOND, high * SECOND
                     got = [instant // SECOND for instant in recurrence.between(after, until)]
                     assert got == wanted, (text, gap, fold)
@@ -158,11 +159,13 @@ def test_stepping_equals_between_over_years(text: str) -> None:
                 recurrence = recurrence_of(schedule, ZONES.zone(name), gap, fold)
                 after, until = 1_300_000_000 * SECOND, 1_650_000_000 * SECOND
                 wanted = list(recurrence.between(after, until))
-                forward, instant = [], recurrence.next_after(after)
+                forward: list[int] = []
+                back: list[int] = []
+                instant = recurrence.next_after(after)
                 while instant is not None and instant <= until:
                     forward.append(instant)
                     instant = recurrence.next_after(instant)
-                back, instant = [], recurrence.previous_before(until + 1)
+                instant = recurrence.previous_before(until + 1)
                 while instant is not None and instant > after:
                     back.append(instant)
                     instant = recurrence.previous_before(instant)

@@ -39,7 +39,15 @@ def test_preview_ends_at_its_limits() -> None:
 
     def instants(until: int | None, bounds: PreviewBounds) -> list[str]:
         rows = preview(
-            DAILY, ROME, tenant="a", trigger="b", jitter_window=0, after=START - DAY, count=9, until=until, bounds=bounds
+            DAILY,
+            ROME,
+            tenant="a",
+            trigger="b",
+            jitter_window=0,
+            after=START - DAY,
+            count=9,
+            until=until,
+            bounds=bounds,
         )
         return [format_instant(row.scheduled) for row in rows]
 

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def parent_of(pid: int) -> int:
 
 
 @asynccontextmanager
-async def parent_with_broker(folder: Path) -> AsyncIterator[tuple[int, int]]:
+async def parent_with_broker(folder: Path) -> AsyncGenerator[tuple[int, int]]:
     """A parent process with a broker over ``folder``: both process ids. Both are gone afterwards."""
     parent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PARENT, str(folder), stdout=asyncio.subprocess.PIPE
@@ -99,7 +99,7 @@ async def test_a_broker_that_outlives_everyone_keeps_the_folder(broker_folder: D
         assert alive(broker)
         with pytest.raises(FolderInUse, match=f"process {parent} or a broker it left behind") as refused:
             broker_folder.lock()
-        assert refused.value.exit_status == ExitStatus.CONFLICT == 4
+        assert int(refused.value.exit_status) == 4
         assert refused.value.hint
 
 
@@ -190,18 +190,11 @@ async def test_an_executor_is_added_while_others_work(broker: RunningBroker) -> 
         tenants = [*TENANTS, "initech"]
         await provision(broker.login("admin"), tenants=tenants)
 
-        async def accepted() -> bool:
-            try:
-                await verify(broker.login("executor-initech"), tenants=tenants)
-            except BrokerUnavailable:
-                return False
-            return True
-
-        await until(accepted, timeout_s=3.0, what="the new user's login")
+        await verify(broker.login("executor-initech"), tenants=tenants)
+        await verify_accounts(broker.login("system"), tenants=tenants)
         assert dispatcher.client.is_connected
         async with bare_connection(broker, "executor-initech") as executor:
-            work = await executor.client.subscribe("work.initech.>")
-            await executor.client.flush()
+            work = await executor.listen("work.initech.>")
             await dispatcher.client.publish("work.initech.report", b"do it")
             assert (await work.next_msg(2)).data == b"do it"
     again = EmbeddedBroker(broker.folder, broker.lock)

@@ -145,14 +145,18 @@ def test_refusals_name_the_place(text: str, position: int, token: str, hint: str
     assert error.message[0] in '"abcdefghijklmnopqrstuvwxyz'
 
 
-@pytest.mark.parametrize("text", ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 31W feb *", "0 0 L-30 2,4 *", "0 0 */8 * 1#5"])
+@pytest.mark.parametrize(
+    "text", ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 31W feb *", "0 0 L-30 2,4 *", "0 0 */8 * 1#5"]
+)
 def test_impossible_dates_are_never_due(text: str) -> None:
     """An expression that no date can match is refused as such."""
     with pytest.raises(NeverDue, match="never match"):
         parse_cron(text)
 
 
-@pytest.mark.parametrize("text", ["0 0 29 2 *", "0 0 31 2 1", "0 0 31 4,5 *", "0 0 */29 2 1", "0 0 * * 5#5", "0 0 L-28 2 *"])
+@pytest.mark.parametrize(
+    "text", ["0 0 29 2 *", "0 0 31 2 1", "0 0 31 4,5 *", "0 0 */29 2 1", "0 0 * * 5#5", "0 0 L-28 2 *"]
+)
 def test_rare_dates_are_accepted(text: str) -> None:
     """Rare is not never."""
     assert parse_cron(text).source == text

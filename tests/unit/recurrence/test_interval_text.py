@@ -12,7 +12,13 @@ from fireledger.domain.recurrence.schedule import Schedule
 
 @pytest.mark.parametrize(
     "text,period",
-    [("90m", 90 * MINUTE), ("every 2h", 2 * HOUR), ("@every 1s", SECOND), ("PT1M30S", 90 * SECOND), (" 1500ms ", 1_500_000)],
+    [
+        ("90m", 90 * MINUTE),
+        ("every 2h", 2 * HOUR),
+        ("@every 1s", SECOND),
+        ("PT1M30S", 90 * SECOND),
+        (" 1500ms ", 1_500_000),
+    ],
 )
 def test_intervals(text: str, period: int) -> None:
     """Short and ISO forms, with or without the word every."""

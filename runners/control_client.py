@@ -1,0 +1,50 @@
+"""Asking control: one JSON request, one JSON answer, over the broker."""
+
+from collections.abc import Mapping
+
+from .errors import BrokerUnavailable, ControlRefused, ExitStatus
+from .jetstream.connection import BrokerConnection
+from .json_edge import Json, MalformedJson, dumps, loads
+
+ASK_TIMEOUT_S = 15.0
+"""Longer than control tries a command on a busy book."""
+
+
+class ControlClient:
+    """Sends requests to whichever control answers first."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self._connection = connection
+
+    async def ask(self, subject: str, request: Mapping[str, Json], *, timeout_s: float = ASK_TIMEOUT_S) -> Json:
+        """Return the answer's value.
+
+        Raises ControlRefused with the rejection's code and exit status, BrokerUnavailable when nobody answers.
+        """
+        try:
+            reply = await self._connection.request(subject, dumps(dict(request)), timeout_s=timeout_s)
+        except BrokerUnavailable as error:
+            raise BrokerUnavailable("control does not answer", hint="start it: fireledger up") from error
+        match _read(reply.payload):
+            case {"ok": True, "value": value}:
+                return value
+            case {"ok": False, "error": {"code": str(code), "message": str(message), "hint": str(hint), **rest}}:
+                raise ControlRefused(code, message, hint=hint, exit_status=_status(rest.get("exit_status")))
+            case _:
+                raise BrokerUnavailable(
+                    f'control answered "{subject}" in another form', hint="use one release for both"
+                )
+
+
+def _read(payload: bytes) -> Json:
+    try:
+        return loads(payload)
+    except MalformedJson as error:
+        raise BrokerUnavailable("control's answer is not JSON", hint="use one release for both") from error
+
+
+def _status(value: "Json | None") -> ExitStatus:
+    try:
+        return ExitStatus(value) if isinstance(value, int) else ExitStatus.UNEXPECTED
+    except ValueError:
+        return ExitStatus.UNEXPECTED

@@ -1,0 +1,119 @@
+"""A call to a target and its result, whatever the transport; and the headers that every call carries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from fireledger.domain.entries import Lane, ResultKind
+from fireledger.domain.identifiers import FireKey
+from fireledger.domain.instants import format_instant
+from fireledger.domain.limits import MESSAGE_LENGTH_MAX
+
+from ..json_edge import Json, MalformedJson, loads
+
+EVENT_TYPE = "fireledger.fire.v1"
+"""The CloudEvents type of every fire."""
+COST_MAX = 10**15
+"""Largest cost that is taken from an executor; what is above it is ignored."""
+ATTEMPT_HEADER = "fireledger-attempt"
+LANE_HEADER = "fireledger-lane"
+DEADLINE_HEADER = "fireledger-deadline"
+KEY_HEADER = "Idempotency-Key"
+
+JsonObject: TypeAlias = "dict[str, Json]"
+
+
+class Uncallable(ValueError):
+    """The call cannot be made as it is defined, now or later; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One attempt to be made. ``give_up_at``: the instant (microseconds) at which it is abandoned."""
+
+    key: FireKey
+    attempt: int
+    lane: Lane
+    target: str
+    content_type: str
+    payload: bytes
+    give_up_at: int
+
+    def __repr__(self) -> str:
+        return f"Call({self.key}, attempt {self.attempt}, {len(self.payload)} bytes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """What a call gave; ``retry_after`` in microseconds, ``code`` the HTTP status or 0."""
+
+    kind: ResultKind
+    code: int = 0
+    retry_after: int | None = None
+    cost: int | None = None
+    message: str = ""
+
+
+class Target(Protocol):
+    """A way to reach executors."""
+
+    async def call(self, call: Call, timeout_s: float) -> CallResult:
+        """Make the call.
+
+        The caller bounds the time and cancels; ``timeout_s`` is how long it will wait. Raises Uncallable.
+        """
+        ...
+
+
+def call_headers(call: Call) -> dict[str, str]:
+    """The headers of a call: CloudEvents in binary mode, the idempotency key, attempt, lane, deadline.
+
+    ``ce-id`` and ``Idempotency-Key`` are the fire key, ``ce-time`` the scheduled instant, ``ce-source``
+    ``/fireledger/TENANT``, ``ce-subject`` the trigger. Raises Uncallable for a content type that is no header value.
+    """
+    if not call.content_type.isascii() or not call.content_type.isprintable():
+        raise Uncallable("the content type is not a header value; amend it to printable ASCII")
+    return {
+        "ce-specversion": "1.0",
+        "ce-id": str(call.key),
+        "ce-source": f"/fireledger/{call.key.tenant}",
+        "ce-type": EVENT_TYPE,
+        "ce-subject": call.key.trigger,
+        "ce-time": format_instant(call.key.scheduled),
+        KEY_HEADER: str(call.key),
+        "Content-Type": call.content_type or "application/octet-stream",
+        ATTEMPT_HEADER: str(call.attempt),
+        LANE_HEADER: call.lane,
+        DEADLINE_HEADER: format_instant(call.give_up_at),
+    }
+
+
+def short_message(text: str) -> str:
+    """An executor's or an error's text as it may be kept: one line without control characters, cut to the bound."""
+    printable = "".join(character if character.isprintable() else " " for character in text[: 8 * MESSAGE_LENGTH_MAX])
+    return " ".join(printable.split())[:MESSAGE_LENGTH_MAX]
+
+
+def answer_object(body: bytes) -> JsonObject:
+    """The JSON object in an answer's body; an empty one when there is none."""
+    if body.lstrip()[:1] != b"{":
+        return {}
+    try:
+        found = loads(body)
+    except MalformedJson:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def answer_message(answer: Mapping[str, Json]) -> str:
+    """The answer's ``message``, made short."""
+    message = answer.get("message")
+    return short_message(message) if isinstance(message, str) else ""
+
+
+def answer_cost(answer: Mapping[str, Json]) -> int | None:
+    """The answer's ``cost`` if it is a whole number in bounds."""
+    cost = answer.get("cost")
+    if isinstance(cost, bool) or not isinstance(cost, int):
+        return None
+    return cost if 0 <= cost <= COST_MAX else None

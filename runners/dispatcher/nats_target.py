@@ -1,0 +1,60 @@
+"""Targets on the broker: ``nats:NAME`` is a request on ``work.TENANT.NAME``, any number of them under way at once."""
+
+from fireledger.domain.checks import NATS_PREFIX
+from fireledger.domain.entries import ResultKind
+from fireledger.domain.identifiers import MalformedName, check_target_name
+
+from ..errors import BrokerRefused, BrokerUnavailable
+from ..jetstream.connection import BrokerConnection
+from .calls import Call, CallResult, Uncallable, answer_cost, answer_message, answer_object, call_headers, short_message
+
+_LATE_S = 5.0
+"""Added to the request's own timeout, so that it is the caller's that ends it."""
+_KINDS: dict[str, ResultKind] = {
+    "succeeded": "succeeded",
+    "retryable": "retryable",
+    "final": "final",
+    "held": "held",
+}
+
+
+def work_subject(tenant: str, name: str) -> str:
+    """Where the executors of a tenant's NATS target NAME listen."""
+    return f"work.{tenant}.{name}"
+
+
+class NatsTarget:
+    """Calls over a broker connection."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self._connection = connection
+
+    async def call(self, call: Call, timeout_s: float) -> CallResult:
+        """Request and wait for the reply. Nobody listening, or a lost connection, is retryable."""
+        try:
+            name = check_target_name(call.target.removeprefix(NATS_PREFIX))
+        except MalformedName as error:
+            raise Uncallable(str(error)) from error
+        try:
+            reply = await self._connection.request(
+                work_subject(call.key.tenant, name),
+                call.payload,
+                timeout_s=timeout_s + _LATE_S,
+                headers=call_headers(call),
+            )
+        except BrokerUnavailable as error:
+            return CallResult(kind="retryable", message=short_message(error.message))
+        except BrokerRefused as error:
+            return CallResult(kind="final", message=short_message(error.message))
+        return read_reply(reply.payload)
+
+
+def read_reply(body: bytes) -> CallResult:
+    """What a reply says: empty is success, else a JSON object with ``result`` and perhaps ``message`` and ``cost``."""
+    if not body.strip():
+        return CallResult(kind="succeeded")
+    answer = answer_object(body)
+    kind = answer.get("result")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return CallResult(kind="final", message='the reply names no "result" of succeeded, retryable, final or held')
+    return CallResult(kind=_KINDS[kind], cost=answer_cost(answer), message=answer_message(answer))

@@ -1,0 +1,100 @@
+"""Drafting a page: one book's decision, its bytes, and the append that would commit it."""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from fireledger.domain.book import Book, next_page
+from fireledger.domain.commands import Tick
+from fireledger.domain.decide import decide
+from fireledger.domain.entries import AttemptObserved, BookEntry
+from fireledger.domain.identifiers import slot_of
+from fireledger.domain.inputs import Inputs
+from fireledger.domain.page import PageInputs, PageTooLarge, Quarantine, encode_page
+from fireledger.domain.rejections import Rejection
+from fireledger.domain.tick import UndecidableTrigger
+from fireledger.domain.zones import ZoneLibrary
+
+from ..identity import new_commit_id
+from ..jetstream.ledger import Append
+from ..logs import get_log
+from .turns import give_way
+
+CAUSE_LENGTH_MAX = 200
+"""Characters of a quarantine's cause: enough to find the defect, too few to carry a payload."""
+
+_log = get_log("scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A decided page and the append that commits it."""
+
+    append: Append
+    number: int
+    entry_count: int
+    inputs: PageInputs
+
+
+def book_subject(tenant: str) -> str:
+    """The subject of the tenant's book."""
+    return f"book.{slot_of(tenant)}.{tenant}"
+
+
+async def draft_page(
+    book: Book,
+    inputs: PageInputs,
+    *,
+    zones: ZoneLibrary,
+    observed: tuple[AttemptObserved, ...],
+    due: frozenset[str],
+) -> Draft | None:
+    """Decide the book's tick and put it into a page; None when there is nothing to say.
+
+    A trigger that cannot be decided is named in the page's inputs and the rest decided again. A page over its
+    size is decided again with half as many entries. Raises PageTooLarge when not even that helps.
+    """
+    while (entries := _decide(book, inputs, zones=zones, observed=observed, due=due)) != ():
+        if isinstance(entries, Quarantine):
+            _log.error("trigger-quarantined", tenant=book.tenant, trigger=entries.trigger, cause=entries.cause)
+            inputs = replace(inputs, quarantine=(*inputs.quarantine, entries))
+        else:
+            try:
+                return _draft(book, inputs, entries)
+            except PageTooLarge:
+                inputs = replace(inputs, entry_limit=_smaller(inputs.entry_limit, len(observed)))
+        await give_way()
+    return None
+
+
+def _decide(
+    book: Book,
+    inputs: PageInputs,
+    *,
+    zones: ZoneLibrary,
+    observed: tuple[AttemptObserved, ...],
+    due: frozenset[str],
+) -> tuple[BookEntry, ...] | Quarantine:
+    try:
+        entries = decide(book.state, Tick(), Inputs(recorded=inputs, zones=zones, observed=observed, due=due))
+    except UndecidableTrigger as error:
+        if any(known.trigger == error.trigger for known in inputs.quarantine):
+            raise
+        return Quarantine(error.trigger, error.cause[:CAUSE_LENGTH_MAX])
+    assert not isinstance(entries, Rejection), "a tick is never refused"
+    return entries
+
+
+def _smaller(entry_limit: int, observed_count: int) -> int:
+    """Half the limit, with room for what must be observed. Raises PageTooLarge when there is nothing to halve."""
+    smaller = max(entry_limit // 2, 2 * observed_count, 1)
+    if smaller >= entry_limit:
+        raise PageTooLarge(f"a page of {entry_limit} entries is over its size and cannot be cut")
+    return smaller
+
+
+def _draft(book: Book, inputs: PageInputs, entries: tuple[BookEntry, ...]) -> Draft:
+    commit_id = new_commit_id()
+    page = next_page(book, commit_id=commit_id, inputs=inputs, command=Tick(), entries=entries)
+    append = Append(book_subject(book.tenant), encode_page(page), commit_id, book.head.sequence)
+    return Draft(append, page.number, len(entries), inputs)

@@ -1,0 +1,148 @@
+"""``fireledger up``: locks the data folder, runs the broker and the runners, keeps them running, stops them in order."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..broker.folder import DataFolder
+from ..broker.process import EmbeddedBroker
+from ..control_client import ControlClient
+from ..errors import BrokerUnavailable, OperationalError
+from ..jetstream.connection import BrokerConnection, Login
+from ..jetstream.provisioning import provision
+from ..jetstream.topology import UserName
+from ..lifecycle import Backoff, pause
+from ..logs import get_log
+from .child import RESTART_FIRST_S, RESTART_MAX_S, Child, ChildCommand, runner_command
+
+RUNNERS_STOP_WITHIN_S = 3.5
+"""Runners drain in this time; with the broker's clean stop after it, ``up`` ends in under 5 seconds."""
+READY_POLL_S = 0.1
+READY_WITHIN_S = 60.0
+"""How long ``up`` waits for every runner to be ready before it says that something is wrong."""
+
+_log = get_log("supervisor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What ``up`` was asked for. ``runner_options`` are passed to every runner as they are."""
+
+    data: Path
+    port: int = 0
+    tenants: tuple[str, ...] = ()
+    clock_text: str
+    epsilon_text: str
+    runner_options: tuple[str, ...] = ()
+    extra: Callable[[EmbeddedBroker], Awaitable[list[ChildCommand]]] | None = None
+
+
+@dataclass(slots=True)
+class Running:
+    """What is running: handed to the callback that ``up`` calls when everything is ready."""
+
+    broker: EmbeddedBroker
+    children: dict[str, Child]
+    operator: ControlClient
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Supervisor:
+    """Runs one machine's Fireledger."""
+
+    def __init__(self, options: UpOptions, on_ready: Callable[[Running], Awaitable[None]]) -> None:
+        self._options = options
+        self._on_ready = on_ready
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until ``stop``. Raises FolderInUse, FolderUnusable, BrokerUnavailable, SettingsDiffer at start."""
+        folder = DataFolder.open(self._options.data)
+        lock = folder.lock()
+        try:
+            broker = EmbeddedBroker(folder, lock, port=self._options.port, tenants=self._options.tenants)
+            await broker.start()
+            try:
+                await self._run_on(broker, stop)
+            finally:
+                await broker.stop()
+        finally:
+            lock.release()
+
+    async def _run_on(self, broker: EmbeddedBroker, stop: asyncio.Event) -> None:
+        await provision(login_of(broker, UserName.ADMIN), tenants=broker.tenants)
+        commands = [self._runner(broker, kind) for kind in ("control", "scheduler", "dispatcher")]
+        if self._options.extra is not None:
+            commands.extend(await self._options.extra(broker))
+        children = {command.name: Child(command) for command in commands}
+        operator = await BrokerConnection.open(login_of(broker, UserName.OPERATOR), name="supervisor")
+        running = Running(broker, children, ControlClient(operator))
+        watching = asyncio.create_task(self._keep_broker(broker, stop), name="broker-watch")
+        announcing = asyncio.create_task(self._announce(running, stop), name="announce")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for child in children.values():
+                    group.create_task(child.run(stop, stop_within_s=RUNNERS_STOP_WITHIN_S), name=child.name)
+                group.create_task(_raise_from(announcing, stop), name="announced")
+        finally:
+            for task in (announcing, watching):
+                task.cancel()
+                with suppress(asyncio.CancelledError, OperationalError):
+                    await task
+            await operator.close()
+
+    def _runner(self, broker: EmbeddedBroker, kind: str) -> ChildCommand:
+        credentials = broker.folder.credentials_path / f"{kind}.json"
+        return runner_command(
+            kind, "--nats-url", broker.url, "--creds", str(credentials), "--local", *self._options.runner_options
+        )
+
+    async def _announce(self, running: Running, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        overdue_at = loop.time() + READY_WITHIN_S
+        while not await self._is_ready(running):
+            if loop.time() > overdue_at:
+                _log.error("not-ready", after_s=READY_WITHIN_S, hint="see what the runners logged above")
+                overdue_at = loop.time() + READY_WITHIN_S
+            if await pause(READY_POLL_S, stop):
+                return
+        running.ready.set()
+        await self._on_ready(running)
+
+    async def _is_ready(self, running: Running) -> bool:
+        try:
+            status = await running.operator.ask("control.status", {}, timeout_s=2.0)
+        except OperationalError:
+            return False
+        return isinstance(status, dict) and status.get("ready") is True
+
+    async def _keep_broker(self, broker: EmbeddedBroker, stop: asyncio.Event) -> None:
+        backoff = Backoff(RESTART_FIRST_S, RESTART_MAX_S)
+        while not stop.is_set():
+            status = await broker.wait()
+            if stop.is_set():
+                return
+            wait_s = backoff.next_s()
+            _log.error("broker-ended", status=status, restart_in_s=wait_s)
+            if await pause(wait_s, stop):
+                return
+            try:
+                await broker.restart()
+            except BrokerUnavailable as error:
+                _log.error("broker-restart-failed", reason=error.message, hint=error.hint)
+                continue
+            _log.info("broker-restarted", pid=broker.pid)
+            backoff.reset()
+
+
+async def _raise_from(task: "asyncio.Task[None]", stop: asyncio.Event) -> None:
+    """Let a failed announcement end the group; a finished one waits for the stop with the others."""
+    await asyncio.shield(task)
+    await stop.wait()
+
+
+def login_of(broker: EmbeddedBroker, user: str) -> Login:
+    """The login of one of the embedded broker's users."""
+    credentials = broker.credentials(user)
+    return Login(broker.url, credentials.user, credentials.password)
