@@ -218,7 +218,7 @@ class FireReleased(FireEntry, frozen=True, kw_only=True, tag="fire.released.v1")
 
 
 class InstantsResolved(Entry, frozen=True, kw_only=True, tag="instants.resolved.v1"):
-    """``count`` consecutive instants, ``first`` to ``last``, do not fire, and why; coalesced ``into`` a fire's instant."""
+    """``count`` consecutive instants, ``first`` to ``last``, do not fire, and why; ``into`` names a fire's instant."""
 
     trigger: str
     first: int

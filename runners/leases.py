@@ -253,6 +253,7 @@ class PartitionLeases:
 
     async def _look_and_act(self) -> bool:
         """Read all leases, follow a newer generation, and do what the plan says. Whether anything was done."""
+        before = self.owned
         await self._look()
         if self._follow_generation():
             return True
@@ -270,7 +271,7 @@ class PartitionLeases:
         try:
             await _some_at_once(writes)
         finally:
-            self._set_owned(self._view().mine() if not self._reason else frozenset())
+            self._log_change(before)
         await self._forget_the_dead()
         return bool(writes)
 
@@ -350,6 +351,9 @@ class PartitionLeases:
         revision = await self._bucket.put_if(key, msgspec.json.encode(claim), 0 if held is None else held.revision)
         if revision is not None:
             self._note_claim(partition, Held(claim, revision))
+            if not self._reason:
+                # At once: the one who offered it may see that it was taken before the rest is written.
+                self._set_owned(self.owned | {partition})
 
     async def _forget_the_dead(self) -> None:
         now = self._clock.monotonic()
@@ -366,11 +370,14 @@ class PartitionLeases:
             return
         now = self._clock.monotonic()
         self._held_since = {n: self._held_since.get(n, now) for n in owned}
-        gained, lost = len(owned - self.owned), len(self.owned - owned)
         self.owned = owned
-        _log.info("leases-changed", gained=gained, lost=lost, owned=len(owned))
         for callback in tuple(self._callbacks):
             callback()
+
+    def _log_change(self, before: frozenset[int]) -> None:
+        gained, lost = len(self.owned - before), len(before - self.owned)
+        if gained or lost:
+            _log.info("leases-changed", gained=gained, lost=lost, owned=len(self.owned))
 
     def _offers(self) -> bool:
         return any(self._claims[n].claim.successor for n in self.owned)

@@ -82,8 +82,6 @@ def _user(rights: Rights, credentials: Credentials) -> dict[str, Json]:
         "publish": {"allow": list(rights.publish)},
         "subscribe": {"allow": list(rights.subscribe)},
     }
-    if rights.responses_max:
-        permissions["allow_responses"] = {"max": rights.responses_max, "expires": f"{rights.responses_expiry_s}s"}
     return {**user, "permissions": permissions}
 
 

@@ -97,10 +97,10 @@ class Caller:
             target=definition.target,
             content_type=definition.content_type,
             payload=payload,
-            give_up_at=(task.started_at or 0) + definition.timeout,
+            timeout_s=left_s,
         )
         target = self._nats if definition.target.startswith(NATS_PREFIX) else self._http
-        return await target.call(call, left_s)
+        return await target.call(call)
 
 
 def _record(task: Task, result: CallResult, took: int) -> AttemptResult:

@@ -17,7 +17,8 @@ COST_MAX = 10**15
 """Largest cost that is taken from an executor; what is above it is ignored."""
 ATTEMPT_HEADER = "fireledger-attempt"
 LANE_HEADER = "fireledger-lane"
-DEADLINE_HEADER = "fireledger-deadline"
+TIMEOUT_HEADER = "fireledger-timeout-ms"
+"""How long the answer is waited for from now on: relative, so that no two clocks have to agree."""
 KEY_HEADER = "Idempotency-Key"
 
 JsonObject: TypeAlias = "dict[str, Json]"
@@ -29,7 +30,7 @@ class Uncallable(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One attempt to be made. ``give_up_at``: the instant (microseconds) at which it is abandoned."""
+    """One attempt to be made, and how long (seconds) its answer is waited for before it is abandoned."""
 
     key: FireKey
     attempt: int
@@ -37,7 +38,7 @@ class Call:
     target: str
     content_type: str
     payload: bytes
-    give_up_at: int
+    timeout_s: float
 
     def __repr__(self) -> str:
         return f"Call({self.key}, attempt {self.attempt}, {len(self.payload)} bytes)"
@@ -57,16 +58,13 @@ class CallResult:
 class Target(Protocol):
     """A way to reach executors."""
 
-    async def call(self, call: Call, timeout_s: float) -> CallResult:
-        """Make the call.
-
-        The caller bounds the time and cancels; ``timeout_s`` is how long it will wait. Raises Uncallable.
-        """
+    async def call(self, call: Call) -> CallResult:
+        """Make the call. It is the caller that watches the time, and cancels. Raises Uncallable."""
         ...
 
 
 def call_headers(call: Call) -> dict[str, str]:
-    """The headers of a call: CloudEvents in binary mode, the idempotency key, attempt, lane, deadline.
+    """The headers of a call: CloudEvents in binary mode, the idempotency key, attempt, lane, timeout.
 
     ``ce-id`` and ``Idempotency-Key`` are the fire key, ``ce-time`` the scheduled instant, ``ce-source``
     ``/fireledger/TENANT``, ``ce-subject`` the trigger. Raises Uncallable for a content type that is no header value.
@@ -84,7 +82,7 @@ def call_headers(call: Call) -> dict[str, str]:
         "Content-Type": call.content_type or "application/octet-stream",
         ATTEMPT_HEADER: str(call.attempt),
         LANE_HEADER: call.lane,
-        DEADLINE_HEADER: format_instant(call.give_up_at),
+        TIMEOUT_HEADER: str(max(1, int(call.timeout_s * 1_000))),
     }
 
 

@@ -107,9 +107,8 @@ class HttpTarget:
         if session is not None:
             await session.close()
 
-    async def call(self, call: Call, timeout_s: float) -> CallResult:
+    async def call(self, call: Call) -> CallResult:
         """POST the payload once: no redirect is followed, no cookie kept, at most RESPONSE_BYTES_MAX are read."""
-        del timeout_s
         assert self._session is not None, "the target is not open"
         headers = call_headers(call)
         try:

@@ -29,7 +29,7 @@ class NatsTarget:
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection
 
-    async def call(self, call: Call, timeout_s: float) -> CallResult:
+    async def call(self, call: Call) -> CallResult:
         """Request and wait for the reply. Nobody listening, or a lost connection, is retryable."""
         try:
             name = check_target_name(call.target.removeprefix(NATS_PREFIX))
@@ -39,7 +39,7 @@ class NatsTarget:
             reply = await self._connection.request(
                 work_subject(call.key.tenant, name),
                 call.payload,
-                timeout_s=timeout_s + _LATE_S,
+                timeout_s=call.timeout_s + _LATE_S,
                 headers=call_headers(call),
             )
         except BrokerUnavailable as error:

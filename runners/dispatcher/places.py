@@ -15,7 +15,8 @@ class Places(Generic[_T]):
 
     def __init__(self, *, per_target: int, total: int, granted: Callable[[_T], None]) -> None:
         """``granted`` is called with each item whose turn has come, from within ``ask`` and ``free``."""
-        assert 0 < per_target <= total
+        assert per_target > 0
+        assert total > 0
         self.used_count = 0
         """Places taken."""
         self.waiting_count = 0

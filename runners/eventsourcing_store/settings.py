@@ -1,6 +1,5 @@
 """The module's settings, read from the library's environment; each name may carry the application's name in front."""
 
-import math
 from dataclasses import dataclass
 
 from eventsourcing.persistence import InfrastructureFactoryError
@@ -15,8 +14,11 @@ from ..jetstream.ledger import APPEND_DEADLINE_S
 from ..jetstream.topology import StreamSettings
 from .wire import IdType, encode_token
 
+TIMEOUT_MIN_S = 0.1
 TIMEOUT_MAX_S = 3_600.0
-"""The longest that one call may be told to wait for a definite answer."""
+"""How long one call may be told to wait for a definite answer."""
+REPLICAS_MAX = 5
+"""The most copies of a stream that a broker keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,10 @@ def read_settings(env: Environment) -> StoreSettings:
         login=_login(env),
         name=name,
         prefix=env.get("JETSTREAM_PREFIX", ""),
-        replicas=int(_number(env, "JETSTREAM_REPLICAS", 1, 1, 5, whole=True)),
+        replicas=_integer(env, "JETSTREAM_REPLICAS", 1, range(1, REPLICAS_MAX + 1)),
         create=_flag(env, "JETSTREAM_CREATE_STREAMS"),
-        batch_max=int(_number(env, "JETSTREAM_MAX_BATCH", BATCH_PAGES_MAX, 1, BATCH_PAGES_MAX, whole=True)),
-        timeout_s=_number(env, "JETSTREAM_TIMEOUT", APPEND_DEADLINE_S, 0.1, TIMEOUT_MAX_S),
+        batch_max=_integer(env, "JETSTREAM_MAX_BATCH", BATCH_PAGES_MAX, range(1, BATCH_PAGES_MAX + 1)),
+        timeout_s=_seconds(env, "JETSTREAM_TIMEOUT", APPEND_DEADLINE_S),
         id_type=_id_type(env),
     )
 
@@ -105,23 +107,33 @@ def _login(env: Environment) -> Login:
     return Login(url, credentials.user, credentials.password)
 
 
-def _number(env: Environment, key: str, default: float, low: float, high: float, *, whole: bool = False) -> float:  # noqa
-    text = env.get(key, "")
+def _integer(env: Environment, key: str, default: int, allowed: range) -> int:
+    text = env.get(key, "") or str(default)
+    if not (text.isascii() and text.isdigit() and int(text) in allowed):
+        raise InfrastructureFactoryError(
+            f'"{key}" is "{text[:40]}"; give a whole number from {allowed.start} to {allowed[-1]}'
+        )
+    return int(text)
+
+
+def _seconds(env: Environment, key: str, default: float) -> float:
+    text = env.get(key, "") or str(default)
     try:
-        number = float(text) if text else float(default)
+        seconds = float(text)
     except ValueError:
-        number = math.nan
-    if not low <= number <= high or (whole and number != int(number)):
-        kind = "a whole number" if whole else "a number of seconds"
-        raise InfrastructureFactoryError(f'"{key}" is "{text[:40]}"; give {kind} from {low:g} to {high:g}')
-    return number
+        seconds = 0.0
+    if not TIMEOUT_MIN_S <= seconds <= TIMEOUT_MAX_S:
+        raise InfrastructureFactoryError(
+            f'"{key}" is "{text[:40]}"; give seconds from {TIMEOUT_MIN_S:g} to {TIMEOUT_MAX_S:g}'
+        )
+    return seconds
 
 
 def _flag(env: Environment, key: str) -> bool:
     text = env.get(key, "yes")
     try:
-        return bool(strtobool(text))
-    except (ValueError, TypeError):
+        return strtobool(text)
+    except ValueError:
         raise InfrastructureFactoryError(f'"{key}" is "{text[:40]}"; give yes or no') from None
 
 

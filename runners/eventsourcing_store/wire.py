@@ -72,8 +72,14 @@ def encode_token(text: str) -> str:
 
 
 def encode_event(event: StoredEvent, originator_id: str, commit_id: str) -> bytes:
-    """Return the body of an event's message."""
-    return _ENCODER.encode(Envelope(originator_id, event.originator_version, event.topic, commit_id, event.state))
+    """Return the body of an event's message. Raises DataError for text or a version that cannot be written."""
+    envelope = Envelope(originator_id, event.originator_version, event.topic, commit_id, event.state)
+    try:
+        return _ENCODER.encode(envelope)
+    except UnicodeEncodeError as error:
+        raise DataError(f"an id or topic cannot be written as UTF-8: {error.reason}") from error
+    except OverflowError as error:
+        raise DataError(f"version {event.originator_version} cannot be written in 64 bits") from error
 
 
 def decode_event(body: bytes) -> Envelope:

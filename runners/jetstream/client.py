@@ -9,6 +9,11 @@ from collections.abc import Callable
 from nats import errors
 from nats.aio.client import Client
 
+_DELIVERED = b"$JS.ACK."
+
+Deliver = Callable[[str, str, bytes], None]
+"""Takes a delivered message: its subject, its reply subject (which tells its position) and its body."""
+
 
 class UnbufferedClient(Client):
     """A client that forgets unsent bytes when its connection is lost, and never gives up.
@@ -16,12 +21,23 @@ class UnbufferedClient(Client):
     - The library drops nothing of its outbound list on a disconnect: a publish handed over just before would be
       written after the reconnect, perhaps much later. Here list and socket are dropped at once.
     - It closes itself for good on protocol errors of the broker. Here it reconnects.
+    - It takes each message through a queue, a task and a header parser. Messages of a consumer, which need none of
+      it and come by the ten thousand, may be taken straight from the socket.
     """
 
     def __init__(self, on_lost: Callable[[], None]) -> None:
         """Call ``on_lost`` each time a connection is lost, before the first attempt to reconnect."""
         super().__init__()
         self._on_lost = on_lost
+        self._taps: dict[str, Deliver] = {}
+
+    def tap(self, subject: str, deliver: Deliver) -> None:
+        """Hand messages that a consumer delivers to the subscription on ``subject`` to ``deliver``, as they come."""
+        self._taps[subject] = deliver
+
+    def untap(self, subject: str) -> None:
+        """End what ``tap`` began."""
+        self._taps.pop(subject, None)
 
     def drop_socket(self) -> None:
         """Forget unsent bytes, the socket's own buffer included."""
@@ -44,3 +60,11 @@ class UnbufferedClient(Client):
             error = errors.Error(f"nats: {err_msg}")
             await self._error_cb(error)
             await self._process_op_err(error)
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        subscription = self._subs.get(sid) if reply.startswith(_DELIVERED) else None
+        deliver = None if subscription is None else self._taps.get(subscription.subject)
+        if deliver is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            deliver(subject.decode(), reply.decode(), data)

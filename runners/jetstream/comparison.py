@@ -55,22 +55,15 @@ def rights_differences(expected: Rights, reported: Json) -> list[Difference]:
     place = f'user "{expected.user}"'
     user = _table(reported)
     permissions = _table(user.get("permissions"))
-    responses = _table(permissions.get("responses"))
     differences = [
-        Difference(place, "account", expected.account, user.get("account"))
-        if user.get("account") != expected.account
-        else None,
         *_subject_differences(place, "publish", expected.publish, permissions.get("publish")),
         *_subject_differences(place, "subscribe", expected.subscribe, permissions.get("subscribe")),
     ]
-    wanted = {
-        "max": expected.responses_max or None,
-        "ttl": expected.responses_expiry_s * 1_000_000_000 or None,
-    }
-    for name, want in wanted.items():
-        if responses.get(name) != want:
-            differences.append(Difference(place, f"responses.{name}", want, responses.get(name)))
-    return [difference for difference in differences if difference is not None]
+    if user.get("account") != expected.account:
+        differences.append(Difference(place, "account", expected.account, user.get("account")))
+    if permissions.get("responses") is not None:
+        differences.append(Difference(place, "responses", None, permissions.get("responses")))
+    return differences
 
 
 def account_differences(access: AccessTable, account: str, reported: Json) -> list[Difference]:

@@ -17,7 +17,7 @@ from nats.nuid import NUID
 
 from ..errors import BrokerRefused, BrokerUnavailable
 from ..logs import get_log
-from .client import UnbufferedClient
+from .client import Deliver, UnbufferedClient
 from .headers import STATUS, STATUS_NO_RESPONDERS, header_block_size
 from .subscription import PENDING_MESSAGES_MAX, Message, Subscription, start_subscription
 
@@ -186,6 +186,11 @@ class BrokerConnection:
         return self._login
 
     @property
+    def unsent_bytes(self) -> int:
+        """Bytes handed over that the socket has not taken; forgotten when the connection is lost."""
+        return self._client.pending_data_size
+
+    @property
     def payload_bytes_max(self) -> int:
         """The broker's limit for one message, headers included."""
         return self._client.max_payload
@@ -249,7 +254,7 @@ class BrokerConnection:
         if size > self._client.max_payload:
             message = f'a message of {size} bytes for "{subject}" is above the broker\'s {self._client.max_payload}'
             raise BrokerRefused(message, hint="raise max_payload in the broker's settings")
-        if self._client.pending_data_size > OUTBOUND_BYTES_MAX:
+        if self.unsent_bytes > OUTBOUND_BYTES_MAX:
             raise BrokerUnavailable(f'the broker at "{self._login.url}" takes no more data', hint=_HINT)
         try:
             await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
@@ -273,12 +278,28 @@ class BrokerConnection:
         """
 
         async def deliver(message: Msg) -> None:
+            """Hand over in our own type."""
             await handler(Message(message.subject, message.reply, message.data, message.headers or {}))
 
         try:
             return await start_subscription(self._client, subject, deliver, queue=queue, pending_max=pending_max)
         except errors.Error as error:
             raise BrokerUnavailable(f'"{subject}" cannot be subscribed to: {error}', hint=_HINT) from error
+
+    async def subscribe_deliveries(
+        self, subject: str, deliver: Deliver, handler: Callable[[Message], Awaitable[None]]
+    ) -> Subscription:
+        """Call ``deliver`` at once for each message a consumer sends to ``subject``, ``handler`` for statuses.
+
+        Nothing waits in between, so nothing is dropped; the caller bounds what it asks for. ``deliver`` must be quick
+        and must not raise.
+        """
+        self._client.tap(subject, deliver)
+        return await self.subscribe(subject, handler)
+
+    def forget_deliveries(self, subject: str) -> None:
+        """End what ``subscribe_deliveries`` began, before unsubscribing."""
+        self._client.untap(subject)
 
     async def flush(self, *, timeout_s: float = 5.0) -> None:
         """Return when the broker has read everything handed over before. Raises BrokerUnavailable."""

@@ -6,8 +6,8 @@ nanoseconds, the same way on every read path, so that one message has one instan
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 EXPECTED_SUBJECT_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 BATCH_ID = "Nats-Batch-Id"
@@ -66,15 +66,13 @@ def parse_time(text: str) -> int:
     return seconds * 1_000_000 + int((match[2] or "").ljust(9, "0")) // 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Where a delivered message stands: its consumer, stream sequence, delivery sequence and instant (microseconds)."""
+class Delivery(NamedTuple):
+    """Where a delivered message stands: its consumer, stream sequence, delivery number and instant (microseconds)."""
 
     consumer: str
     sequence: int
     delivered: int
     stamped_at: int
-    pending: int
 
 
 def parse_delivery(reply: str) -> Delivery:
@@ -83,10 +81,4 @@ def parse_delivery(reply: str) -> Delivery:
     shift = 2 if len(parts) >= 11 else 0
     if len(parts) < 9 or parts[0] != "$JS":
         raise MalformedBrokerText(f'"{reply[:128]}" is not the reply subject of a delivered message')
-    return Delivery(
-        consumer=parts[3 + shift],
-        sequence=int(parts[5 + shift]),
-        delivered=int(parts[6 + shift]),
-        stamped_at=int(parts[7 + shift]) // 1_000,
-        pending=int(parts[8 + shift]),
-    )
+    return Delivery(parts[3 + shift], int(parts[5 + shift]), int(parts[6 + shift]), int(parts[7 + shift]) // 1_000)

@@ -19,6 +19,7 @@ from .comparison import (
 )
 from .connection import BrokerConnection, Login
 from .topology import (
+    LEDGER_ACCOUNT,
     USER_INFO_SUBJECT,
     VOID_ACCOUNT,
     AccessTable,
@@ -92,7 +93,7 @@ async def _account_differences(connection: BrokerConnection, access: AccessTable
 
 def _may_look(rights: Rights, stream: str) -> bool:
     if rights.publish is None:
-        return rights.streams_inside and rights.user != "store"
+        return rights.account == LEDGER_ACCOUNT
     return f"$JS.API.STREAM.INFO.{stream}" in rights.publish
 
 

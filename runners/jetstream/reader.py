@@ -14,7 +14,7 @@ from hashlib import sha256
 
 import msgspec
 
-from ..errors import BrokerUnavailable, LogGap, OperationalError, RolledBack
+from ..errors import BrokerUnavailable, LogGap, RolledBack
 from ..logs import get_log
 from .connection import BrokerConnection
 from .consumers import create_consumer, delete_consumer
@@ -36,8 +36,6 @@ SILENCE_MAX_S = 2.5
 """Without a message or a heartbeat for this long, the consumer counts as lost."""
 RETRY_PAUSE_S = 0.05
 """Between two attempts to start again."""
-PENDING_MARGIN = 1_024
-"""Room for status messages beside the messages asked for."""
 
 _REQUEST_ENDED = ("message size exceeds maxbytes", "batch completed")
 
@@ -88,7 +86,7 @@ class PullReader:
         self._requested = 0
         self._asking = False
         self._lost = True
-        self._failure: OperationalError | None = None
+        self._failure: LogGap | None = None
         self._closed = False
         self._heard_at = 0.0
         self._wake = asyncio.Event()
@@ -127,6 +125,7 @@ class PullReader:
         self._wake.set()
         self._forget_callback()
         if self._subscription is not None:
+            self._connection.forget_deliveries(f"{self._inbox}.*")
             await self._subscription.unsubscribe()
         if self._consumer:
             await delete_consumer(self._connection, self._stream, self._consumer)
@@ -137,9 +136,8 @@ class PullReader:
         try:
             if self._subscription is None:
                 self._inbox = self._connection.new_inbox()
-                pending_max = 2 * self._batch + PENDING_MARGIN
-                self._subscription = await self._connection.subscribe(
-                    f"{self._inbox}.*", self._on_message, pending_max=pending_max
+                self._subscription = await self._connection.subscribe_deliveries(
+                    f"{self._inbox}.*", self._on_delivery, self._on_message
                 )
             self._lost = False
             start = await self._check_position()
@@ -233,28 +231,26 @@ class PullReader:
 
     # Receiving
 
-    async def _on_message(self, message: Message) -> None:
-        if message.reply.startswith("$JS.ACK."):
-            self._on_delivery(message)
-        elif message.subject == self._reply_subject and STATUS in message.headers:
-            self._on_status(message.headers[STATUS], message.headers.get(DESCRIPTION, ""))
-
-    def _on_delivery(self, message: Message) -> None:
-        delivery = parse_delivery(message.reply)
-        if delivery.consumer != self._consumer or self._lost or self._failure is not None:
+    def _on_delivery(self, subject: str, reply: str, body: bytes) -> None:
+        try:
+            consumer, sequence, delivered, stamped_at = parse_delivery(reply)
+        except ValueError as error:
+            self._stop(LogGap(str(error), hint="this release cannot read what the broker sends; check its version"))
             return
-        if delivery.delivered != self._delivered + 1:
-            # A message on the way was dropped by this client or by the network; the log has it.
+        if consumer != self._consumer or self._lost or self._failure is not None:
+            return
+        if delivered != self._delivered + 1:
+            # A message on the way was dropped; the log has it.
             self._on_reconnect()
             return
         previous = self._received.sequence if self._last is None else self._last.sequence
-        if delivery.sequence <= previous or (not self._subjects and delivery.sequence != previous + 1):
-            self._fail(delivery.sequence, previous)
+        if sequence <= previous or (not self._subjects and sequence != previous + 1):
+            self._fail(sequence, previous)
             return
-        self._delivered = delivery.delivered
-        self._last = Stored(delivery.sequence, message.subject, delivery.stamped_at, message.payload)
+        self._delivered = delivered
+        self._last = Stored(sequence, subject, stamped_at, body)
         self._buffer.append(self._last)
-        self._buffer_bytes += len(message.payload)
+        self._buffer_bytes += len(body)
         self._heard_at = _now()
         self._requested -= 1
         if self._requested == 0:
@@ -262,14 +258,21 @@ class PullReader:
         self._wake.set()
 
     def _fail(self, sequence: int, previous: int) -> None:
-        self._failure = LogGap(
-            f'the stream "{self._stream}" goes from sequence {previous} to {sequence}',
-            hint="a message is missing or repeated in the broker's store; compare it with the copy before going on",
-        )
         _log.error("reader-gap", stream=self._stream, previous=previous, sequence=sequence)
+        message = f'the stream "{self._stream}" goes from sequence {previous} to {sequence}'
+        hint = "a message is missing or repeated in the broker's store; compare it with the copy before going on"
+        self._stop(LogGap(message, hint=hint))
+
+    def _stop(self, failure: LogGap) -> None:
+        """Hand out what came before, then raise."""
+        self._failure = self._failure or failure
         self._wake.set()
 
-    def _on_status(self, status: str, description: str) -> None:
+    async def _on_message(self, message: Message) -> None:
+        """Take a status: a heartbeat, the end of a request, the end of the consumer."""
+        if message.subject != self._reply_subject or STATUS not in message.headers:
+            return
+        status, description = message.headers[STATUS], message.headers.get(DESCRIPTION, "")
         self._heard_at = _now()
         if status == STATUS_EXPIRED or (status == STATUS_CONFLICT and description.lower() in _REQUEST_ENDED):
             self._asking = False

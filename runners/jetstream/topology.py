@@ -31,9 +31,7 @@ EXECUTOR_MEMORY_S = 2 * _DAY_S
 DUPLICATE_WINDOW_MS = 100
 """The broker's smallest: its own deduplication is not relied on, and its index costs memory and start-up time."""
 RESPONSE_EXPIRY_S = ATTEMPT_TIMEOUT_MAX // SECOND + 60
-"""How long the broker lets a request be answered: the longest attempt, and a minute."""
-CONTROL_RESPONSES_MAX = 100_000
-"""Answers control may send to one request: a follower gets one for each fire."""
+"""How long the broker lets work be answered: the longest attempt, and a minute."""
 
 LEDGER_ACCOUNT = "FIRELEDGER"
 """The account that holds every stream and bucket; only the administrator's user is inside."""
@@ -173,18 +171,12 @@ def stream_table(*, replicas: int = 1, tenants: Sequence[str] = ()) -> tuple[Str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What one user may do. ``publish`` and ``subscribe`` of None mean everything inside its own account.
-
-    ``responses_max`` is how many answers may be sent to a request received (0: none), within
-    ``responses_expiry_s``.
-    """
+    """What one user may do. ``publish`` and ``subscribe`` of None mean everything inside its own account."""
 
     user: str
     account: str
     publish: tuple[str, ...] | None = None
     subscribe: tuple[str, ...] | None = None
-    responses_max: int = 0
-    responses_expiry_s: int = 0
     streams_inside: bool = False
 
     @property
@@ -223,7 +215,13 @@ class AccessTable:
 
 USER_INFO_SUBJECT = "$SYS.REQ.USER.INFO"
 """Where a connection asks for its own rights."""
-_ELSEWHERE = ("control.", "work.", USER_INFO_SUBJECT)
+ANSWERS = "_R_.>"
+"""Where a broker puts the answers to requests that come from another account: random names it made up itself.
+
+A right to these, instead of one to answer what was received, because the broker forgets what was received when its
+configuration is reloaded; it still drops what answers no open request (measured).
+"""
+_ELSEWHERE = ("control.", "work.", ANSWERS, USER_INFO_SUBJECT)
 """Beginnings of the subjects that other accounts, not the ledger's, answer."""
 
 
@@ -282,20 +280,12 @@ _SNAPSHOTS = _read("OBJ_snapshots") + _pull("OBJ_snapshots")
 _ARCHIVE = _read("OBJ_archive") + _pull("OBJ_archive")
 
 
-def _runner(
-    user: UserName,
-    publish: tuple[str, ...],
-    *,
-    subscribe: tuple[str, ...] = (),
-    responses_max: int = 0,
-) -> Rights:
+def _runner(user: UserName, publish: tuple[str, ...], *, subscribe: tuple[str, ...] = ()) -> Rights:
     return Rights(
         user=user,
         account=account_of(user),
         publish=(*publish, USER_INFO_SUBJECT),
         subscribe=(*subscribe, f"{inbox_prefix(user)}.>"),
-        responses_max=responses_max,
-        responses_expiry_s=RESPONSE_EXPIRY_S if responses_max else 0,
     )
 
 
@@ -305,10 +295,8 @@ def _executor(tenant: str) -> Rights:
     return Rights(
         user=user,
         account=account_of(user),
-        publish=(*_read(bucket_stream(bucket)), f"$KV.{bucket}.>", USER_INFO_SUBJECT),
+        publish=(*_read(bucket_stream(bucket)), f"$KV.{bucket}.>", ANSWERS, USER_INFO_SUBJECT),
         subscribe=(f"work.{tenant}.>", f"{inbox_prefix(user)}.>"),
-        responses_max=1,
-        responses_expiry_s=RESPONSE_EXPIRY_S,
     )
 
 
@@ -318,9 +306,8 @@ def _runners() -> tuple[Rights, ...]:
         # Commands are book pages too, so control's right to books is the scheduler's.
         _runner(
             UserName.CONTROL,
-            (*_LEDGER_READER, *_LEASES, *_TZDB, *_SNAPSHOTS, "book.*.*", "reports.*", "$O.tzdb.>"),
+            (*_LEDGER_READER, *_LEASES, *_TZDB, *_SNAPSHOTS, "book.*.*", "reports.*", "$O.tzdb.>", ANSWERS),
             subscribe=("control.>",),
-            responses_max=CONTROL_RESPONSES_MAX,
         ),
         _runner(
             UserName.SCHEDULER,

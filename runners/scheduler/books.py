@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fireledger.domain.due import AT_ONCE, next_due
+from fireledger.domain.entries import BookClosed, BookEntry, TenantAmended, TenantCreated, ZoneDataAdopted
 from fireledger.domain.limits import OBSERVE_WITHIN
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
@@ -18,6 +19,10 @@ OBSERVE_AFTER_S = 0.75 * OBSERVE_WITHIN / 1_000_000
 
 _BAD_TRIGGER = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What a trigger that cannot be decided may raise; deciding it will find out and quarantine it."""
+
+
+_WHOLE_BOOK = (TenantCreated, TenantAmended, ZoneDataAdopted, BookClosed)
+"""Entries that may change the row of any trigger."""
 
 
 @dataclass(slots=True)
@@ -50,6 +55,10 @@ class OwnedBooks:
         """The book, if it is owned."""
         return self._books.get(tenant)
 
+    def tenants(self) -> tuple[str, ...]:
+        """The tenants of all owned books."""
+        return tuple(self._books)
+
     def adopt(self, book: OwnedBook) -> None:
         """Own a book. It is left alone until its rows are there and ``complete`` is set."""
         self._books[book.tenant] = book
@@ -72,8 +81,7 @@ class OwnedBooks:
         """An effective page was read back: rows of what it touched, and of all that was due, are made anew."""
         self.refresh(state, {*touched, *book.due}, zones)
         book.due.clear()
-        if book.tenant not in self._observe_at:
-            self._candidates.pop(book.tenant, None)
+        self._candidates.pop(book.tenant, None)
 
     def pull(self, book: OwnedBook, until: int) -> None:
         """Take up the book's rows that are due at or before ``until``, a page's now ahead of this node's clock."""
@@ -135,3 +143,16 @@ def _due_at(state: State, name: str, zones: ZoneLibrary) -> int | None:
         return next_due(state, trigger, zones)
     except _BAD_TRIGGER:
         return AT_ONCE
+
+
+def touched(entries: tuple[BookEntry, ...], state: State) -> set[str]:
+    """The triggers whose rows a page's entries may have changed."""
+    names: set[str] = set()
+    for entry in entries:
+        if isinstance(entry, _WHOLE_BOOK):
+            return set(state.triggers)
+        trigger = getattr(entry, "trigger", None)
+        if trigger is None:
+            return set(state.triggers)
+        names.add(trigger)
+    return names

@@ -48,6 +48,10 @@ class DueCalendar:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
+    def has_due(self, tenant: str, until: int) -> bool:
+        """Whether a row of the tenant is due at or before ``until``."""
+        return any(due_at <= until for due_at in self._due.get(tenant, {}).values())
+
     def pop_due(self, until: int) -> Iterator[tuple[str, str]]:
         """Remove and yield tenant and trigger of every row due at or before ``until``, earliest first."""
         while self._heap and self._heap[0][0] <= until:

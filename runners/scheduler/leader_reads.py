@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..clock import Clock, ClockHeld
 from ..errors import BrokerUnavailable
 from ..jetstream.ledger import Ledger
+from ..lifecycle import pause
 
 RETRY_S = 0.2
 """Before the leader is asked again when it did not answer or the clock is held."""
@@ -42,7 +43,9 @@ class FoldPosition:
 class LeaderReads:
     """At most one question at a time, for however many books wait for its answer."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, position: FoldPosition, *, answered: Callable[[str], None]) -> None:
+    def __init__(
+        self, ledger: Ledger, clock: Clock, position: FoldPosition, *, answered: Callable[[str], None]
+    ) -> None:
         """``answered`` is called with each waiting book's tenant."""
         self.latest = LeaderRead(0, 0)
         self.count = 0
@@ -52,6 +55,7 @@ class LeaderReads:
         self._answered = answered
         self._waiting: set[str] = set()
         self._asked = asyncio.Event()
+        self._never = asyncio.Event()
 
     def ask_for(self, tenant: str) -> None:
         """Ask the leader soon; the tenant is told when ``latest`` is an answer to a question put after now."""
@@ -75,15 +79,7 @@ class LeaderReads:
                 at = self._clock.now().earliest
                 sequence = await self._ledger.last_sequence()
             except (BrokerUnavailable, ClockHeld):
-                await _wait(RETRY_S)
+                await pause(RETRY_S, self._never)
             else:
                 await self._position.reached(sequence)
                 return LeaderRead(at, sequence)
-
-
-async def _wait(seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await asyncio.Event().wait()
-    except TimeoutError:
-        return

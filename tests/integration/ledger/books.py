@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fireledger.runners.jetstream.connection import BrokerConnection
@@ -65,7 +65,7 @@ async def until_above(count: Callable[[], int], bound: int, *, timeout_s: float,
 
 
 @contextmanager
-def frozen(broker: RunningBroker) -> Iterator[None]:
+def frozen(broker: RunningBroker) -> Generator[None, None, None]:
     """Stop the broker's every thread for the block, without ending it."""
     pid = broker.pid
     os.kill(pid, signal.SIGSTOP)
@@ -73,7 +73,8 @@ def frozen(broker: RunningBroker) -> Iterator[None]:
         until_sync(lambda: _stopped(pid), timeout_s=2, what="the broker is frozen")
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _stopped(pid: int) -> bool:

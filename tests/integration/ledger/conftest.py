@@ -17,6 +17,7 @@ async def connect(broker: RunningBroker) -> AsyncIterator[Connect]:
     opened: list[BrokerConnection] = []
 
     async def one(user: str) -> BrokerConnection:
+        """Connect once."""
         opened.append(await BrokerConnection.open(broker.login(user), name=f"test-{user}"))
         return opened[-1]
 

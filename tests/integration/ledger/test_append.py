@@ -100,6 +100,7 @@ async def test_nothing_acknowledged_is_lost_and_nothing_repeated_over_kills(
     stopping = False
 
     async def write(some: list[Book]) -> None:
+        """Append without a pause."""
         while not stopping:
             outcomes = await ledger.append_many([book.next(200) for book in some])
             assert all(book.settle(outcome) for book, outcome in zip(some, outcomes, strict=True))
@@ -212,6 +213,22 @@ async def test_a_message_above_the_brokers_limit_is_a_definite_refusal(
         await ledger.append(Append("book.1.acme", bytes(connection.payload_bytes_max), "c1", 0))
     assert connection.connected
     assert isinstance(await ledger.append(Append("book.1.acme", bytes(900 * 1024), "c1", 0)), Committed)
+
+
+async def test_what_the_socket_did_not_take_is_forgotten(broker: RunningBroker, connection: BrokerConnection) -> None:
+    """A message stuck behind a full socket when the broker dies does not land after the reconnect."""
+    with frozen(broker):
+        for _ in range(20):
+            await connection.publish("book.1.acme", bytes(900 * 1024))
+        await until(lambda: connection.unsent_bytes == 0, timeout_s=2, what="the socket is full")
+        await connection.publish("book.1.acme", b"too late")
+        await until(lambda: connection.unsent_bytes > 0, timeout_s=2, what="a message is stuck")
+        os.kill(broker.pid, signal.SIGKILL)
+    await until(lambda: not connection.connected, timeout_s=2, what="the loss is noticed")
+    await broker.process.restart()
+    assert await connection.wait_connected(2)
+    await connection.flush()
+    assert await everything(connection) == []
 
 
 async def test_nothing_is_buffered_across_a_reconnect(broker: RunningBroker, connection: BrokerConnection) -> None:

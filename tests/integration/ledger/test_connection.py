@@ -62,6 +62,7 @@ async def test_a_subscription_outlives_a_restart(broker: RunningBroker, connect:
     admin, heard = await connect("admin"), list[bytes]()
 
     async def handler(message: Message) -> None:
+        """Hear it."""
         heard.append(message.payload)
         if message.payload == b"bad":
             raise ValueError("a defect in a handler")
@@ -83,6 +84,7 @@ async def test_a_slow_subscriber_is_counted(connect: Connect) -> None:
     admin, release = await connect("admin"), asyncio.Event()
 
     async def handler(_: Message) -> None:
+        """Hear it."""
         await release.wait()
 
     await admin.subscribe("chatter", handler, pending_max=3)

@@ -31,6 +31,7 @@ async def following(reader: PullReader) -> AsyncGenerator[list[Stored], None]:
     found: list[Stored] = []
 
     async def follow() -> None:
+        """Collect."""
         async for batch in reader.batches():
             found.extend(batch)
 
@@ -58,6 +59,7 @@ async def test_a_reader_goes_through_kills_within_two_seconds(
     stopping = False
 
     async def write() -> None:
+        """Append without a pause."""
         while not stopping:
             outcomes = await ledger.append_many([book.next(200) for book in shelf])
             assert all(book.settle(outcome) for book, outcome in zip(shelf, outcomes, strict=True))
@@ -113,7 +115,8 @@ async def test_a_gap_stops_the_reader(connect: Connect) -> None:
     await api(admin, "STREAM.MSG.DELETE.HOLES", {"seq": 4})
     reader = PullReader(admin, stream="HOLES", after=BEGINNING)
     with pytest.raises(LogGap, match="from sequence 3 to 5"):
-        _ = [batch async for batch in reader.batches()]
+        async with asyncio.timeout(5):
+            _ = [batch async for batch in reader.batches()]
     assert reader.position == 3
 
 
@@ -201,6 +204,7 @@ async def test_closing_ends_the_reader(connection: BrokerConnection, connect: Co
     admin = await connect("admin")
 
     async def gone() -> bool:
+        """Whether the stream has no consumer."""
         return not (await api(admin, "CONSUMER.NAMES.LEDGER", {})).get("consumers")
 
     await until(gone, timeout_s=2, what="the consumer is removed")

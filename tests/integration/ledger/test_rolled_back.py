@@ -113,6 +113,7 @@ async def test_a_page_read_ahead_of_its_own_acknowledgement_is_no_alarm(ledger: 
     reader = PullReader(ledger.connection, after=Checkpoint(0, b""))
 
     async def follow() -> None:
+        """Note what is read."""
         async for batch in reader.batches():
             ledger.note_seen(batch[-1].sequence)
 

@@ -44,8 +44,6 @@ def _report(user: str) -> dict[str, Json]:
         "publish": {"allow": list(rights.publish or ())},
         "subscribe": {"allow": list(rights.subscribe or ())},
     }
-    if rights.responses_max:
-        permissions["responses"] = {"max": rights.responses_max, "ttl": rights.responses_expiry_s * 1_000_000_000}
     return {"user": user, "account": rights.account, "permissions": permissions}
 
 
@@ -65,7 +63,7 @@ def test_every_change_of_rights_is_a_difference() -> None:
     assert rights_differences(rights, {"account": "DISPATCHER"})
     assert rights_differences(rights, None)
     answers: Json = {"publish": publish, "subscribe": subscribe, "responses": {"max": 1, "ttl": 1}}
-    assert len(rights_differences(rights, {**report, "permissions": answers})) == 2
+    assert len(rights_differences(rights, {**report, "permissions": answers})) == 1
     denial: Json = {"publish": {"allow": list(rights.publish or ()), "deny": ["work.x.>"]}, "subscribe": subscribe}
     assert len(rights_differences(rights, {**report, "permissions": denial})) == 1
 

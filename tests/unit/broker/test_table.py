@@ -8,7 +8,7 @@ from fireledger.runners.jetstream.topology import UserName, access_table, stream
 READ_CALLS = ("$JS.API.", "$SYS.REQ.USER.INFO")
 
 WRITES = {
-    UserName.CONTROL: {"book.*.*", "reports.*", "$O.tzdb.>"},
+    UserName.CONTROL: {"book.*.*", "reports.*", "$O.tzdb.>", "_R_.>"},
     UserName.SCHEDULER: {"book.*.*", "$KV.leases.scheduler.>", "$O.snapshots.>"},
     UserName.DISPATCHER: {"attempts.*", "$KV.leases.dispatcher.>", "work.>"},
     UserName.PROJECTOR: {"feed.*.*", "$KV.digests.>", "$O.snapshots.>", "$O.archive.>"},
@@ -16,7 +16,7 @@ WRITES = {
     UserName.REPLAY: set[str](),
     UserName.OPERATOR: {"control.>"},
 }
-"""The design's paragraph on broker rights, besides read calls and an own inbox."""
+"""The design's paragraph on broker rights, besides read calls and an own inbox; who serves may answer."""
 
 
 @pytest.mark.parametrize("user", list(WRITES))

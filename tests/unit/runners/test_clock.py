@@ -5,7 +5,6 @@ from collections.abc import Callable
 from io import StringIO
 
 import pytest
-from tests.simulated_clock import SimulatedClock
 
 from fireledger.domain.instants import HOUR, MILLISECOND, SECOND, Duration, Instant
 from fireledger.domain.limits import CLOCK_BOUND_DECLARED, CLOCK_UNCERTAINTY_MAX
@@ -26,6 +25,7 @@ from fireledger.runners.clock import (
 )
 from fireledger.runners.errors import ClockUnusable, ExitStatus
 from fireledger.runners.logs import configure_logs
+from tests.simulated_clock import SimulatedClock
 
 EPSILON = Duration(10 * MILLISECOND)
 START = Instant(1_800_000_000 * SECOND)

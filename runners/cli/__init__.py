@@ -1,0 +1,1 @@
+"""The command line: nouns, then verbs. Data on stdout, everything else on stderr; it holds no logic of its own."""

@@ -1,0 +1,245 @@
+"""``fireledger trigger``: what fires when, and where it goes."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from fireledger.domain.identifiers import check_tenant
+
+from ..control import requests as r
+from ..control.definitions import check_options
+from ..json_edge import Json
+from .asking import Row, give, look, look_at_rows
+from .output import emit_fields, emit_json, emit_table, examples, shown
+from .place import Place, place_options
+from .trigger_options import command_options, definition_options, given_options, schedule_options, trigger_named
+from .trigger_preview import preview_trigger
+
+
+@click.group()
+def trigger() -> None:
+    """Create, change, pause, delete, look at and preview triggers."""
+
+
+trigger.add_command(preview_trigger)
+
+
+@trigger.command(
+    "create",
+    epilog=examples(
+        "fireledger trigger create acme/nightly --cron '0 2 * * *' --zone Europe/Rome --target https://example.com/run",
+        "fireledger trigger create acme/poll --every 30s --target nats:poller --overlap queue",
+    ),
+)
+@click.argument("path", metavar="TENANT/TRIGGER")
+@schedule_options
+@definition_options
+@click.option("--paused", is_flag=True, help="Create it paused.")
+@command_options
+@place_options
+def create_trigger(
+    *,
+    path: str,
+    paused: bool,
+    request_id: str | None,
+    as_json: bool,
+    data: Path | None,
+    nats_url: str | None,
+    creds: Path | None,
+    **options: str | int | None,
+) -> None:
+    """Create a trigger with one of --cron, --every, --at, and a --target. Creating never fires."""
+    request = {**trigger_named(path), **given_options(options), **({"paused": True} if paused else {})}
+    if sum(options[name] is not None for name in ("cron", "every", "at")) != 1:
+        raise click.UsageError("give exactly one of --cron, --every and --at")
+    if options["target"] is None:
+        raise click.UsageError("missing option '--target'")
+    _check(r.read_request(request, r.CreateTrigger))
+    answer = give(Place(data, nats_url, creds), "trigger.create", request, request_id)
+    _tell(answer, "created", as_json=as_json)
+
+
+@trigger.command(
+    "amend",
+    epilog=examples(
+        'fireledger trigger amend acme/nightly-report --cron "0 3 * * *" --dry-run',
+        "fireledger trigger amend acme/nightly-report --jitter default",
+    ),
+)
+@click.argument("path", metavar="TENANT/TRIGGER")
+@schedule_options
+@definition_options
+@click.option("--dry-run", is_flag=True, help="Write nothing; tell which of the next 10 instants change.")
+@command_options
+@place_options
+def amend_trigger(
+    *,
+    path: str,
+    dry_run: bool,
+    request_id: str | None,
+    as_json: bool,
+    data: Path | None,
+    nats_url: str | None,
+    creds: Path | None,
+    **options: str | int | None,
+) -> None:
+    """Change the options that are given and keep the rest. An edit neither loses nor invents a fire.
+
+    "default" takes --jitter, --tolerance, --not-before, --not-after and --max-fires back to their defaults. An
+    interval keeps its anchor unless --anchor is given.
+    """
+    if sum(options[name] is not None for name in ("cron", "every", "at")) > 1:
+        raise click.UsageError("give at most one of --cron, --every and --at")
+    request = {**trigger_named(path), **given_options(options)}
+    _check(r.read_request(request, r.AmendTrigger))
+    place = Place(data, nats_url, creds)
+    if dry_run:
+        _tell_changes(look(place, "trigger.amend", {**request, "dry_run": True}), as_json=as_json)
+        return
+    _tell(give(place, "trigger.amend", request, request_id), "amended", as_json=as_json)
+
+
+@trigger.command("pause", epilog=examples("fireledger trigger pause acme/nightly-report"))
+@click.argument("path", metavar="TENANT/TRIGGER")
+@command_options
+@place_options
+def pause_trigger(
+    *,
+    path: str,
+    request_id: str | None,
+    as_json: bool,
+    data: Path | None,
+    nats_url: str | None,
+    creds: Path | None,
+) -> None:
+    """Pause a trigger: once this returns, nothing of it is decided or released until it is resumed."""
+    answer = give(Place(data, nats_url, creds), "trigger.pause", trigger_named(path), request_id)
+    _tell(answer, "paused", as_json=as_json)
+
+
+@trigger.command("resume", epilog=examples("fireledger trigger resume acme/nightly-report --on-resume skip"))
+@click.argument("path", metavar="TENANT/TRIGGER")
+@click.option(
+    "--on-resume",
+    type=click.Choice(["policy", "skip"]),
+    default="policy",
+    show_default=True,
+    help="Instants inside the pause: meet the trigger's policy for missed ones, or are skipped.",
+)
+@command_options
+@place_options
+def resume_trigger(
+    *,
+    path: str,
+    on_resume: str,
+    request_id: str | None,
+    as_json: bool,
+    data: Path | None,
+    nats_url: str | None,
+    creds: Path | None,
+) -> None:
+    """Resume a paused trigger."""
+    request: dict[str, Json] = {**trigger_named(path), "on_resume": on_resume}
+    answer = give(Place(data, nats_url, creds), "trigger.resume", request, request_id)
+    _tell(answer, "resumed", as_json=as_json)
+
+
+@trigger.command("delete", epilog=examples("fireledger trigger delete acme/nightly-report --yes"))
+@click.argument("path", metavar="TENANT/TRIGGER")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@command_options
+@place_options
+def delete_trigger(
+    *,
+    path: str,
+    yes: bool,
+    request_id: str | None,
+    as_json: bool,
+    data: Path | None,
+    nats_url: str | None,
+    creds: Path | None,
+) -> None:
+    """Delete a trigger and cancel what is not released. Its history stays, and no fire key is ever used again."""
+    request = trigger_named(path)
+    if not yes:
+        _confirm(path)
+    answer = give(Place(data, nats_url, creds), "trigger.delete", request, request_id)
+    _tell(answer, "deleted", as_json=as_json)
+
+
+@trigger.command("show", epilog=examples("fireledger trigger show acme/nightly-report"))
+@click.argument("path", metavar="TENANT/TRIGGER")
+@click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
+@place_options
+def show_trigger(*, path: str, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None) -> None:
+    """Show a trigger: its definition, its state and its next instants."""
+    answer = look(Place(data, nats_url, creds), "trigger.show", trigger_named(path))
+    if as_json:
+        emit_json(answer)
+        return
+    emit_fields(answer, skip=("next",))
+    _tell_next(answer)
+
+
+@trigger.command("list", epilog=examples("fireledger trigger list acme --json"))
+@click.argument("tenant")
+@click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object a line.")
+@place_options
+def list_triggers(*, tenant: str, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None) -> None:
+    """List TENANT's triggers."""
+    rows = look_at_rows(Place(data, nats_url, creds), "trigger.list", {"tenant": check_tenant(tenant)})
+    if as_json:
+        for row in rows:
+            emit_json(row)
+        return
+    emit_table(("trigger", "state", "schedule", "zone", "next", "target"), rows, empty=f"no triggers in {tenant}")
+
+
+def _check(options: r.TriggerOptions) -> None:
+    """Say what is wrong before anything is sent, with its place in the text; control checks everything again."""
+    check_options(options)
+
+
+def _confirm(path: str) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("deleting asks for confirmation, and this is no terminal; give --yes")
+    click.confirm(f"delete trigger {path} for good?", abort=True, err=True)
+
+
+def _tell(answer: Row, verb: str, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(answer)
+        return
+    done = verb if answer.get("changed") else "unchanged"
+    again = " (this request was carried out before)" if answer.get("repeated") else ""
+    page = "" if answer.get("page") is None else f", page {answer['page']}"
+    click.echo(f"trigger {answer['tenant']}/{answer['trigger']} {done}{page}{again}")
+    if verb in ("created", "amended", "resumed"):
+        _tell_next(answer)
+    if verb in ("created", "amended") and answer.get("sentence"):
+        click.echo(str(answer["sentence"]))
+
+
+def _tell_next(answer: Row) -> None:
+    rows = answer.get("next")
+    if isinstance(rows, list) and rows:
+        state = answer.get("state")
+        click.echo("next:" if state == "active" else f"next, once it is no longer {shown(state)}:")
+        for row in rows:
+            if isinstance(row, dict):
+                late = "" if row["release"] == row["scheduled"] else f"  release {row['release']}"
+                click.echo(f"  {row['scheduled']}  {row['local']}{late}")
+    elif isinstance(rows, list):
+        click.echo("next: nothing more is due")
+
+
+def _tell_changes(answer: Row, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(answer)
+        return
+    rows = answer.get("changes")
+    changes = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    click.echo(f"trigger {answer['tenant']}/{answer['trigger']}: nothing was written")
+    emit_table(("change", "scheduled", "local", "release", "was_release"), changes, empty="no coming instants")
+    click.echo(str(answer["sentence"]))

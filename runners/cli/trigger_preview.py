@@ -1,0 +1,118 @@
+"""``fireledger trigger preview``: the coming instants, by the very code that decides them."""
+
+from pathlib import Path
+
+import click
+from msgspec import UNSET
+
+from fireledger.domain.definition import Fold, Gap
+from fireledger.domain.identifiers import parse_trigger_path
+from fireledger.domain.instants import SECOND, Instant, parse_instant
+from fireledger.domain.preview import preview
+from fireledger.domain.recurrence.recurrence import recurrence_of
+from fireledger.domain.recurrence.rules import default_rules
+from fireledger.domain.recurrence.schedule import Schedule
+
+from ..clock import realtime
+from ..control import requests as r
+from ..control.answers import preview_answer
+from ..control.definitions import given_schedule
+from ..control.refusals import refused, unknown_zone
+from ..json_edge import Json
+from .asking import Row, look_at_rows
+from .output import emit_json, emit_table, examples
+from .place import Place, place_options
+from .trigger_options import schedule_options
+
+COUNT_MAX = 10_000
+
+
+@click.command(
+    "preview",
+    epilog=examples(
+        'fireledger trigger preview --cron "30 2 * * *" --zone Europe/Rome --from 2026-10-24T00:00:00Z -n 3',
+        "fireledger trigger preview acme/nightly-report --json",
+    ),
+)
+@click.argument("path", metavar="[TENANT/TRIGGER]", required=False)
+@schedule_options
+@click.option("-n", "count", type=int, default=10, show_default=True, help="How many instants.")
+@click.option("--from", "start", metavar="INSTANT", help="Instants strictly after this one.  [now]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scheduled, release, local.")
+@place_options
+def preview_trigger(
+    *,
+    path: str | None,
+    count: int,
+    start: str | None,
+    as_json: bool,
+    data: Path | None,
+    nats_url: str | None,
+    creds: Path | None,
+    **options: str | None,
+) -> None:
+    """Preview the coming instants of a schedule, or of a trigger that exists.
+
+    With --cron, --every or --at nothing has to run. A schedule that is wholly in the past previews as empty.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if (path is None) == (not given.keys() & {"cron", "every", "at"}):
+        raise click.UsageError("give TENANT/TRIGGER, or one of --cron, --every and --at")
+    if not 1 <= count <= COUNT_MAX:
+        raise refused(f"-n {count} is out of bounds", hint=f"use 1 to {COUNT_MAX}")
+    if path is None:
+        rows = _of_schedule(given, count, start)
+    elif given:
+        raise click.UsageError(f"give --{next(iter(given))} with --cron, --every or --at, not with TENANT/TRIGGER")
+    else:
+        rows = _of_trigger(Place(data, nats_url, creds), path, count, start)
+    if as_json:
+        for row in rows:
+            emit_json(row)
+        return
+    emit_table(("scheduled", "release", "local"), rows, empty="nothing is due after that")
+    if rows and rows[0].get("state") not in (None, "active"):
+        click.echo(f"the trigger is {rows[0]['state']}: none of these fires until that ends", err=True)
+
+
+def _of_trigger(place: Place, path: str, count: int, start: str | None) -> list[Row]:
+    tenant, trigger = parse_trigger_path(path)
+    request: dict[str, Json] = {"tenant": tenant, "trigger": trigger, "count": min(count, COUNT_MAX)}
+    if start is not None:
+        parse_instant(start)
+        request["after"] = start
+    return look_at_rows(place, "trigger.preview", request)[:count]
+
+
+def _of_schedule(given: dict[str, str], count: int, start: str | None) -> list[Row]:
+    from fireledger.domain.zones import UnknownZone
+
+    from ..zone_package import load_packaged_zones
+
+    after = realtime() if start is None else parse_instant(start)
+    fields: dict[str, Json] = {"tenant": "preview", "trigger": "preview", **given}
+    request = r.read_request(fields, r.TriggerOptions)
+    schedule = given_schedule(request, anchor=after - after % SECOND)
+    assert schedule is not None, "the caller looked"
+    if request.anchor is not UNSET and request.every is UNSET:
+        raise refused("an anchor is given and the schedule is no interval", hint="give --anchor together with --every")
+    try:
+        zone = load_packaged_zones().zone("UTC" if request.zone is UNSET else request.zone)
+    except UnknownZone as error:
+        raise unknown_zone(error) from error
+    gap, fold = _rules(schedule, request)
+    found = preview(
+        recurrence_of(schedule, zone, gap, fold),
+        zone,
+        tenant="preview",
+        trigger="preview",
+        jitter_window=0,
+        after=Instant(after),
+        count=count,
+    )
+    return [{name: str(value) for name, value in preview_answer(one).items()} for one in found]
+
+
+def _rules(schedule: Schedule, request: r.TriggerOptions) -> tuple[Gap, Fold]:
+    gap, fold = default_rules(schedule)
+    return (gap if request.gap is UNSET else request.gap, fold if request.fold is UNSET else request.fold)

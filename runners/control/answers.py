@@ -1,0 +1,213 @@
+"""What control answers with: plain values in their outside forms, and sentences in plain words."""
+
+from fireledger.domain.book import Book
+from fireledger.domain.definition import Definition
+from fireledger.domain.instants import Instant, format_duration, format_instant
+from fireledger.domain.preview import PreviewBounds, Previewed, preview
+from fireledger.domain.recurrence.recurrence import recurrence_of
+from fireledger.domain.state import State, TriggerState
+from fireledger.domain.zones import ZoneDatabase
+from fireledger.projections.book_text import definition_readable, schedule_text, settings_readable
+from fireledger.projections.fires import FireRow
+
+from ..json_edge import Jsonable
+
+NEXT_SHOWN = 3
+"""Coming instants that an answer about a trigger shows."""
+
+Answer = dict[str, Jsonable]
+
+
+def fire_answer(row: FireRow) -> Answer:
+    """One fire, or one range of instants that did not fire (``last`` and ``count`` then say how far)."""
+    return {
+        "key": str(row.key),
+        "tenant": row.tenant,
+        "trigger": row.trigger,
+        "version": row.version,
+        "scheduled": format_instant(row.scheduled),
+        "release": _instant(row.release),
+        "decided": format_instant(row.decided),
+        "released": _instant(row.released),
+        "dispatched": _instant(row.dispatched),
+        "finished": _instant(row.finished),
+        "lateness_ms": row.lateness_ms,
+        "delay_ms": row.delay_ms,
+        "lane": row.lane,
+        "state": row.state,
+        "cause": row.cause,
+        "attempts": row.attempts,
+        "duplicates": row.duplicates,
+        "result": row.result,
+        "outcome": row.outcome,
+        "outcome_cause": row.outcome_cause,
+        "message": row.message or None,
+        "over_quota": row.over_quota,
+        "into": None if row.into is None else f"{row.tenant}/{row.trigger}/{format_instant(row.into)}/0",
+        "first": format_instant(row.scheduled),
+        "last": format_instant(row.last),
+        "count": row.count,
+    }
+
+
+def tenant_answer(book: Book) -> Answer:
+    """A tenant: its settings and where its book stands."""
+    state = book.state
+    assert state.settings is not None, "the caller looked"
+    return {
+        "tenant": book.tenant,
+        **settings_readable(state.settings),
+        "zone_data": state.zone_version,
+        "triggers": sum(1 for trigger in state.triggers.values() if not trigger.deleted),
+        "page": state.page,
+        "ineffective_pages": state.ineffective_count,
+        "now": format_instant(state.now),
+        "as_of": state.as_of,
+        "closed": state.closed,
+    }
+
+
+def trigger_answer(state: State, trigger: TriggerState, database: ZoneDatabase, *, now: int) -> Answer:
+    """A trigger: its definition, its state and its next instants."""
+    coming = preview_trigger(state, trigger, database, after=now, count=NEXT_SHOWN)
+    return {
+        "tenant": state.tenant,
+        "trigger": trigger.name,
+        "state": state_of(trigger),
+        "version": trigger.definition_page,
+        **definition_readable(trigger.definition),
+        "effective_jitter": format_duration(_window(state, trigger.definition)),
+        "quarantine": trigger.quarantine,
+        "paused_at": next(
+            (format_instant(p.start) for p in trigger.pauses if p.end is None and p.cause == "paused"), None
+        ),
+        "fired": trigger.fired_count,
+        "open": len(trigger.open),
+        "waiting": len(trigger.waiting),
+        "next": [preview_answer(one) for one in coming],
+    }
+
+
+def trigger_line(state: State, trigger: TriggerState, database: ZoneDatabase, *, now: int) -> Answer:
+    """A trigger in a list."""
+    coming = preview_trigger(state, trigger, database, after=now, count=1)
+    return {
+        "tenant": state.tenant,
+        "trigger": trigger.name,
+        "state": state_of(trigger),
+        "version": trigger.definition_page,
+        "schedule": schedule_text(trigger.definition.schedule),
+        "zone": trigger.definition.zone,
+        "target": trigger.definition.target,
+        "next": format_instant(coming[0].scheduled) if coming and trigger.deciding else None,
+    }
+
+
+def state_of(trigger: TriggerState) -> str:
+    """``active``, ``paused`` or ``quarantined``."""
+    if trigger.quarantine is not None:
+        return "quarantined"
+    return "paused" if trigger.paused else "active"
+
+
+def preview_answer(previewed: Previewed) -> Answer:
+    """One coming instant."""
+    return {
+        "scheduled": format_instant(previewed.scheduled),
+        "release": format_instant(previewed.release),
+        "local": previewed.local,
+    }
+
+
+def preview_trigger(
+    state: State, trigger: TriggerState, database: ZoneDatabase, *, after: int, count: int
+) -> list[Previewed]:
+    """The trigger's coming instants strictly after ``after``, its limits applied."""
+    limit = trigger.definition.max_fires
+    left = count if limit is None else min(count, max(0, limit - trigger.fired_count))
+    return preview_definition(state, trigger.name, trigger.definition, database, after=after, count=left)
+
+
+def preview_definition(
+    state: State, name: str, definition: Definition, database: ZoneDatabase, *, after: int, count: int
+) -> list[Previewed]:
+    """What a definition would be due at in this tenant. Raises UnknownZone."""
+    zone = database.zone(definition.zone)
+    bounds = PreviewBounds(_bound(definition.not_before), _bound(definition.not_after))
+    return preview(
+        recurrence_of(definition.schedule, zone, definition.gap, definition.fold),
+        zone,
+        tenant=state.tenant,
+        trigger=name,
+        jitter_window=_window(state, definition),
+        after=after,
+        count=count,
+        bounds=bounds,
+    )
+
+
+def changes(before: list[Previewed], after: list[Previewed], *, count: int) -> list[Answer]:
+    """What an amendment does to the coming instants: each stays, vanishes, appears or moves (its release only).
+
+    An instant is known by when it is scheduled; where one list was cut at ``count``, the other counts no further.
+    """
+    old = {each.scheduled: each for each in before}
+    new = {each.scheduled: each for each in after}
+    cuts = [max(listed) for listed in (old, new) if len(listed) >= count]
+    instants = sorted(at for at in old.keys() | new.keys() if not cuts or at <= min(cuts))
+    return [_change(old.get(at), new.get(at)) for at in instants]
+
+
+def _change(old: Previewed | None, new: Previewed | None) -> Answer:
+    shown = new or old
+    assert shown is not None, "each instant comes from one of the lists"
+    if old is None or new is None:
+        what = "appears" if old is None else "vanishes"
+        return {"change": what, **preview_answer(shown), "was_release": None}
+    moved = old.release != new.release
+    return {
+        "change": "moves" if moved else "stays",
+        **preview_answer(shown),
+        "was_release": format_instant(old.release) if moved else None,
+    }
+
+
+def policy_sentence(definition: Definition) -> str:
+    """One sentence: what happens to instants missed in an outage, and when a fire is due while another is open."""
+    return f"After an outage, {_missed_words(definition)}; {_overlap_words(definition)}."
+
+
+def _missed_words(d: Definition) -> str:
+    horizon = format_duration(d.horizon)
+    late = f"those older than {horizon} expire unfired"
+    match d.missed:
+        case "fire-once-now":
+            return f"the newest missed instant fires once for all that were missed, and {late}"
+        case "fire-all":
+            return f"the newest {d.cap} missed instants all fire, oldest first, and {late}"
+        case "skip":
+            return f"missed instants are skipped and recorded, and {late}"
+
+
+def _overlap_words(d: Definition) -> str:
+    match d.overlap:
+        case "skip":
+            return "an instant due while an earlier fire is still open is skipped and recorded"
+        case "queue":
+            return "an instant due while an earlier fire is still open waits for it, and a later one takes its place"
+        case "allow":
+            return "an instant due while an earlier fire is still open fires beside it"
+
+
+def _window(state: State, definition: Definition) -> int:
+    if definition.jitter is not None:
+        return definition.jitter
+    return 0 if state.settings is None else state.settings.default_jitter
+
+
+def _bound(value: int | None) -> Instant | None:
+    return None if value is None else Instant(value)
+
+
+def _instant(value: int | None) -> str | None:
+    return None if value is None else format_instant(value)

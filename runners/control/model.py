@@ -1,0 +1,111 @@
+"""What control knows: the LEDGER folded, in memory, and who waits for it to move on."""
+
+import asyncio
+from array import array
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from fireledger.domain.book import Book, BrokenChain, Folded
+from fireledger.domain.page import MalformedPage
+from fireledger.projections.fires import FireRows
+from fireledger.projections.ledger_fold import FoldedAttempts, LedgerFold
+
+from ..errors import LogGap
+from ..jetstream.leader import Stored
+from ..logs import get_log
+
+_log = get_log("control")
+
+
+@dataclass(slots=True)
+class OwnPage:
+    """A page of ours on its way: what became of it, once it was read back."""
+
+    folded: Folded | None = None
+    sequence: int = 0
+    stamped_at: int = 0
+
+
+class Model:
+    """Books and fire rows up to ``position``; one sequence number a page besides, to find pages again."""
+
+    def __init__(self) -> None:
+        self.rows = FireRows()
+        self._fold = LedgerFold(observing=False)
+        self._page_sequences: dict[str, array[int]] = {}
+        self._own: dict[str, OwnPage] = {}
+        self._moved = asyncio.Event()
+
+    @property
+    def position(self) -> int:
+        """The LEDGER sequence folded last."""
+        return self._fold.position
+
+    @property
+    def books(self) -> dict[str, Book]:
+        """Every book; not to be changed."""
+        return self._fold.books
+
+    def book(self, tenant: str) -> Book:
+        """The tenant's book, empty if nothing was written yet."""
+        return self._fold.book(tenant)
+
+    def sequence_of(self, tenant: str, page: int) -> int | None:
+        """The LEDGER sequence of a page, None when the book has no such page."""
+        sequences = self._page_sequences.get(tenant)
+        return sequences[page - 1] if sequences is not None and 1 <= page <= len(sequences) else None
+
+    def apply(self, messages: Iterable[Stored]) -> None:
+        """Fold the next messages of the LEDGER and wake whoever waits. Raises LogGap at the first that does not fit."""
+        for stored in messages:
+            try:
+                folded = self._fold.apply(stored)
+            except (BrokenChain, MalformedPage) as error:
+                raise LogGap(
+                    f"the ledger cannot be read on: {error}", hint="compare the broker's store with the copy"
+                ) from error
+            self.rows.apply(folded, sequence=stored.sequence, stamped_at=stored.stamped_at)
+            if not isinstance(folded, FoldedAttempts):
+                self._note_page(folded, stored)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    def _note_page(self, folded: Folded, stored: Stored) -> None:
+        page = folded.page
+        self._page_sequences.setdefault(page.tenant, array("q")).append(stored.sequence)
+        own = self._own.get(page.commit_id)
+        if own is not None:
+            own.folded, own.sequence, own.stamped_at = folded, stored.sequence, stored.stamped_at
+        if not folded.effective:
+            _log.warning(
+                "page-ineffective",
+                tenant=page.tenant,
+                page=page.number,
+                owner=page.inputs.owner,
+                sequence=stored.sequence,
+                early_us=max(0, page.inputs.earliest - stored.stamped_at),
+                late_us=max(0, stored.stamped_at - page.inputs.latest),
+                own=own is not None,
+            )
+
+    @contextmanager
+    def watching(self, commit_id: str) -> Generator[OwnPage, None, None]:
+        """Note what becomes of the page with this commit id, from before it is sent."""
+        own = self._own.setdefault(commit_id, OwnPage())
+        try:
+            yield own
+        finally:
+            del self._own[commit_id]
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait for the fold to make the condition true; whether it is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    await self._moved.wait()
+        return condition()

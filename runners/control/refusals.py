@@ -1,0 +1,80 @@
+"""Refusals: how control says no, with a stable code and the command line's exit status."""
+
+from fireledger.domain.identifiers import MalformedName
+from fireledger.domain.instants import MalformedDuration, MalformedInstant
+from fireledger.domain.recurrence.errors import MalformedSchedule, NeverDue
+from fireledger.domain.rejections import Rejection, RejectionCode
+from fireledger.domain.zones import UnknownZone, UnknownZoneData
+
+from ..errors import ControlRefused, ExitStatus, OperationalError
+
+REQUEST_MALFORMED = "request-malformed"
+"""The request's JSON is not one, lacks a field, or has one that is unknown or of another type."""
+FIRE_MISSING = "fire-missing"
+SCHEDULE_MALFORMED = "schedule-malformed"
+TENANT_BUSY = "tenant-busy"
+"""Other writers of the same book were quicker every time within the deadline."""
+PAGE_INEFFECTIVE = "page-ineffective"
+"""The command is in the book and the broker's timestamp shows that it came too early or too late to take effect."""
+CONTROL_BUSY = "control-busy"
+CLOCK_UNCERTAIN = "clock-uncertain"
+ZONE_DATA_MISSING = "zone-data-missing"
+UNEXPECTED = "unexpected"
+
+
+class ScheduleRefused(ControlRefused):
+    """A schedule's text is refused; ``text`` is the whole of it and ``position`` where the offending part begins."""
+
+    def __init__(self, error: MalformedSchedule, text: str) -> None:
+        code = RejectionCode.NEVER_DUE if isinstance(error, NeverDue) else SCHEDULE_MALFORMED
+        place = "" if error.position is None else f" (at position {error.position})"
+        super().__init__(code, f"{error.message}{place}", hint=error.hint)
+        self.text = text
+        self.position = error.position
+        self.token = error.token
+
+
+def refused(message: str, *, hint: str = "", code: str = RejectionCode.VALUE_REFUSED) -> ControlRefused:
+    """A value or command is refused: exit status 5."""
+    return ControlRefused(code, message, hint=hint, exit_status=ExitStatus.REFUSED)
+
+
+def unavailable(code: str, message: str, *, hint: str = "") -> ControlRefused:
+    """The command may succeed later: exit status 6."""
+    return ControlRefused(code, message, hint=hint, exit_status=ExitStatus.UNAVAILABLE)
+
+
+def from_rejection(rejection: Rejection) -> ControlRefused:
+    """The domain refused a command."""
+    return ControlRefused(
+        rejection.code, rejection.message, hint=rejection.hint, exit_status=ExitStatus(rejection.exit_status)
+    )
+
+
+def unknown_zone(error: UnknownZone) -> ControlRefused:
+    """No such zone in the database that the tenant's book uses."""
+    return refused(error.message, hint=error.hint, code=RejectionCode.ZONE_UNKNOWN)
+
+
+def from_value_error(error: ValueError) -> ControlRefused:
+    """What the domain raises for texts that are not what they should be. Raises the error again if it is another."""
+    match error:
+        case MalformedName() | MalformedInstant() | MalformedDuration():
+            message, semicolon, hint = str(error).rpartition("; ")
+            return refused(message, hint=hint) if semicolon else refused(hint)
+        case UnknownZone():
+            return unknown_zone(error)
+        case UnknownZoneData():
+            return unavailable(
+                ZONE_DATA_MISSING, str(error), hint="restart control: it loads every stored database when it starts"
+            )
+        case _:
+            raise error
+
+
+def code_of(error: OperationalError) -> str:
+    """The stable code of any operational error: a refusal's own, else its kind in kebab-case."""
+    if isinstance(error, ControlRefused):
+        return error.code
+    name = type(error).__name__
+    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")

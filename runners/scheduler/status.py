@@ -1,0 +1,38 @@
+"""What a scheduler says about itself."""
+
+import msgspec
+
+
+class BlockedBook(msgspec.Struct, frozen=True, kw_only=True):
+    """A book in which something is due and nothing can be decided for now, and why."""
+
+    tenant: str
+    reason: str
+
+
+class SchedulerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler's present state. Instants and epsilon in microseconds; counts since the process began."""
+
+    runner: str
+    ready: bool
+    position: int
+    owned_slots: int
+    owned_books: int
+    triggers_with_rows: int
+    next_due_at: int | None
+    pages_in_flight: int
+    pages_committed: int
+    entries_committed: int
+    conflicts: int
+    pages_ineffective: int
+    outcomes_unknown: int
+    leader_reads: int
+    triggers_quarantined: int
+    clock_usable: bool
+    clock_source: str
+    epsilon: int
+    blocked: tuple[BlockedBook, ...]
+
+
+BLOCKED_SHOWN_MAX = 20
+"""Blocked books that a status names."""

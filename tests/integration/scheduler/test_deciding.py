@@ -1,0 +1,134 @@
+"""Schedulers on a real broker: every instant decided once, on time, whoever else decides."""
+
+import asyncio
+import logging
+
+import pytest
+
+from fireledger.domain import entries as e
+from fireledger.domain.commands import AmendTrigger
+from fireledger.domain.due import next_due
+from fireledger.domain.instants import SECOND
+from fireledger.domain.state import State, TriggerState
+from fireledger.domain.zones import ZoneLibrary
+from tests.integration.brokers import RunningBroker
+from tests.integration.scheduler.harness import Desk, Running, definition, opened_desk, percentile, scheduling
+from tests.waiting import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio, pytest.mark.slow]
+
+
+async def _instants(desk: Desk, tenant: str, count: int, timeout_s: float) -> None:
+    """Wait until each trigger of the tenant had ``count`` instants decided."""
+
+    def enough() -> bool:
+        decided = desk.decided(tenant)
+        names = {name for name, _ in decided}
+        triggers = desk.fold.book(tenant).state.triggers
+        return len(names) == len(triggers) and len(decided) >= count * len(triggers)
+
+    await until(enough, timeout_s=timeout_s, what=f"{count} instants of every trigger of {tenant} are decided")
+
+
+async def test_every_second_is_decided_once_and_on_time(broker: RunningBroker) -> None:
+    """Per-second triggers fire at every instant exactly once, never early, within a quarter of a second."""
+    async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
+        await desk.create("acme", "a", "b")
+        await _instants(desk, "acme", 8, 20)
+        assert desk.check_exactly_once("acme") >= 16
+        desk.check_never_early("acme")
+        lateness = desk.lateness("acme")
+        logging.getLogger(__name__).info("p50 %s ms, p99 %s ms", percentile(lateness, 0.5), percentile(lateness, 0.99))
+        assert percentile(lateness, 0.99) < 250
+        status = running.scheduler.snapshot()
+        assert status.owned_books == 1
+        assert status.triggers_with_rows == 2
+        assert status.conflicts == status.pages_ineffective == 0
+        # Each instant's decisions share a page: two triggers, one page a second.
+        assert status.pages_committed <= status.entries_committed
+
+
+async def _split_brain(broker: RunningBroker, *, tenants: int, triggers: int, seconds: int) -> list[Running]:
+    async with opened_desk(broker) as desk:
+        names = [f"t{n}" for n in range(tenants)]
+        for name in names:
+            await desk.create(name, *(f"every-second-{n}" for n in range(triggers)))
+        login = broker.login("scheduler")
+        async with scheduling(login, "one") as one, scheduling(login, "two") as two:
+            for name in names:
+                await _instants(desk, name, seconds, seconds * 3 + 20)
+            for name in names:
+                assert desk.check_exactly_once(name) >= seconds * triggers
+                desk.check_never_early(name)
+            return [one, two]
+
+
+async def test_two_owners_of_everything_do_no_harm(broker: RunningBroker) -> None:
+    """Two schedulers that both own everything decide every instant exactly once, and meet while doing so."""
+    both = await _split_brain(broker, tenants=10, triggers=10, seconds=8)
+    assert sum(running.scheduler.conflict_count for running in both) > 0
+    assert all(running.scheduler.committed_count > 0 for running in both)
+
+
+@pytest.mark.long
+async def test_two_owners_of_everything_do_no_harm_for_a_minute(broker: RunningBroker) -> None:
+    """The same for a minute with 500 triggers."""
+    both = await _split_brain(broker, tenants=25, triggers=20, seconds=60)
+    assert sum(running.scheduler.conflict_count for running in both) > 0
+
+
+async def test_a_command_in_a_tight_loop_makes_progress_and_delays_nobody(broker: RunningBroker) -> None:
+    """One tenant amends as fast as it can: its amendments go through, and other tenants stay on time."""
+    async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")):
+        others = [f"other-{n}" for n in range(12)]
+        for name in ("acme", *others):
+            await desk.create(name, "a")
+        amended = 0
+
+        async def amend() -> None:
+            nonlocal amended
+            while len(desk.decided(others[0])) < 6:
+                window = SECOND * (60 + amended % 2)
+                await desk.do("acme", AmendTrigger(trigger="a", definition=definition(window=window)))
+                amended += 1
+
+        await asyncio.wait_for(amend(), 40)
+        assert amended > 20
+        desk.check_exactly_once("acme")
+        for name in others:
+            desk.check_exactly_once(name)
+            assert percentile(desk.lateness(name), 0.99) < 350
+
+
+async def test_one_bad_trigger_is_quarantined_and_the_others_go_on(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trigger whose decision raises is quarantined by an entry; the rest of its book is decided as ever."""
+
+    def broken(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
+        if trigger.name == "bad":
+            raise ZeroDivisionError("no such luck")
+        return next_due(state, trigger, zones)
+
+    monkeypatch.setattr("fireledger.domain.tick.next_due", broken)
+    async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
+        await desk.create("acme", "bad", "good")
+        await until(lambda: len(desk.decided("acme")) >= 4, timeout_s=15, what="the good trigger fires")
+        quarantined = [entry for _, entry in desk.entries("acme") if isinstance(entry, e.TriggerQuarantined)]
+        assert [(entry.trigger, entry.cause) for entry in quarantined] == [("bad", "ZeroDivisionError: no such luck")]
+        assert {name for name, _ in desk.decided("acme")} == {"good"}
+        desk.check_exactly_once("acme")
+        assert running.scheduler.snapshot().triggers_quarantined == 1
+
+
+async def test_a_restarted_broker_is_survived(broker: RunningBroker) -> None:
+    """After the broker was killed and came back, the scheduler carries on and every instant has its decision."""
+    async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
+        await desk.create("acme", "a")
+        await _instants(desk, "acme", 3, 10)
+        await broker.process.restart()
+        before = len(desk.decided("acme"))
+        await until(lambda: len(desk.decided("acme")) >= before + 5, timeout_s=30, what="decisions go on")
+        desk.check_exactly_once("acme")
+        desk.check_never_early("acme")
+        assert not running.task.done()

@@ -1,0 +1,80 @@
+"""The command line as a contract: the commands there are, their help, and that reads take --json."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from fireledger.runners.cli.main import cli
+from fireledger.runners.cli.output import emit_fields, emit_table
+
+CONTRACT: dict[str, str] = {
+    "status": "--json",
+    "tenant create": "--zone --quota --default-jitter",
+    "tenant amend": "--zone --quota --default-jitter",
+    "tenant show": "--json",
+    "tenant list": "--json",
+    "trigger create": (
+        "--cron --every --anchor --at --zone --dialect --target --payload --jitter --missed --cap --horizon "
+        "--tolerance --overlap --outcome-window --timeout --gap --fold --not-before --not-after --max-fires --paused "
+        "--request-id"
+    ),
+    "trigger amend": "--dry-run --cron --every --anchor --at --zone --target --payload --jitter --request-id",
+    "trigger pause": "--request-id",
+    "trigger resume": "--on-resume --request-id",
+    "trigger delete": "--yes --request-id",
+    "trigger show": "--json",
+    "trigger list": "--json",
+    "trigger preview": "--cron --every --anchor --at --zone --dialect --gap --fold -n --from --json",
+    "fires list": "--since --until --limit --json",
+    "fires show": "--json",
+    "fires follow": "--json",
+    "book show": "--from --json",
+}
+"""Each command with the options that the contract names."""
+
+
+def leaves(command: click.Command, context: click.Context, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group, but for those that start runners."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name in command.list_commands(context):
+        if name not in ("up", "run"):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from leaves(found, context, f"{path} {name}".strip())
+
+
+COMMANDS = dict(leaves(cli, click.Context(cli)))
+
+
+def test_the_contracts_commands_are_there() -> None:
+    """No command is missing and none is extra."""
+    assert COMMANDS.keys() == CONTRACT.keys()
+
+
+@pytest.mark.parametrize("path", CONTRACT)
+def test_a_command_has_its_options_and_an_example(path: str) -> None:
+    """The options of the contract, where control is, a JSON form, and help with an example worth copying."""
+    options = {name for parameter in COMMANDS[path].params for name in parameter.opts}
+    assert {*CONTRACT[path].split(), "--data", "--nats-url", "--creds", "--json"} <= options
+    result = CliRunner().invoke(cli, [*path.split(), "--help"], prog_name="fireledger")
+    assert result.exit_code == 0
+    assert f"  fireledger {path}" in result.stdout.partition("Examples:")[2]
+
+
+def test_a_table_lines_up_and_an_empty_one_speaks_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns are as wide as their widest cell; absent values are a dash."""
+    emit_table(("name", "cap_ms"), [{"name": "a", "cap_ms": None}, {"name": "longer", "cap_ms": 1.25}], empty="none")
+    assert capsys.readouterr().out == "NAME    CAP MS\na       -\nlonger  1.2\n"
+    emit_table(("name",), [], empty="none")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "none\n")
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """An executor's message cannot move the cursor."""
+    emit_fields({"message": "red\x1b[31m\nline"})
+    assert capsys.readouterr().out == "message  red\\x1b[31m\\x0aline\n"

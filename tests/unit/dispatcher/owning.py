@@ -1,0 +1,26 @@
+"""An ownership for tests: of everything, or of what the test says."""
+
+from collections.abc import Callable
+
+
+class Owned:
+    """Owns every slot but those in ``without``. ``change`` tells whoever asked to be told."""
+
+    def __init__(self, without: set[int] | None = None) -> None:
+        self.without = without if without is not None else set[int]()
+        self.callbacks: list[Callable[[], None]] = []
+
+    def owns_slot(self, slot: int) -> bool:
+        return slot not in self.without
+
+    def epoch_of(self, slot: int) -> int:
+        return 7 if self.owns_slot(slot) else 0
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self.callbacks.append(callback)
+        return lambda: self.callbacks.remove(callback)
+
+    def change(self, without: set[int]) -> None:
+        self.without = without
+        for callback in tuple(self.callbacks):
+            callback()

@@ -1,0 +1,124 @@
+"""Rule 5: what happens when a fire of the trigger is still open, on time and caught up."""
+
+from fireledger.domain import entries as e
+from tests.unit.domain.given import PAUSE, RESUME, TICK, Given, amend, create, cron, every, result, started
+
+
+def opened(overlap: str, **changes: object) -> Given:
+    """A per-minute trigger whose fire of 09:01 is open and started."""
+    book = Given(create(cron("* * * * *", overlap=overlap, **changes))).given(TICK, at="09:01:00")
+    book.when(TICK, at="09:01:01", observed=(started("09:01:00", "09:01:00", 10),))
+    return book
+
+
+def test_skip_records_what_overlaps() -> None:
+    """By default an on-time instant is skipped, cause overlap, while a fire is open."""
+    book = opened("skip").when(TICK, at="09:02:00").then("skipped t 09:02:00 overlap")
+    book.when(TICK, at="09:02:30", observed=(result("09:01:00", "09:02:29", 11, "succeeded"),))
+    book.then("observed t 09:01:00 succeeded", "finished t 09:01:00 succeeded")
+    book.when(TICK, at="09:03:00").then("released t 09:03:00 on-time")
+
+
+def test_a_result_in_the_same_page_counts_before_the_decision() -> None:
+    """Observed entries are folded first: a fire finished in this page blocks nothing."""
+    book = opened("skip")
+    book.when(TICK, at="09:02:00", observed=(result("09:01:00", "09:01:59", 11, "final"),))
+    book.then("observed t 09:01:00 final", "finished t 09:01:00 failed", "released t 09:02:00 on-time")
+
+
+def test_several_on_time_instants_of_one_page_overlap_each_other() -> None:
+    """The first that is released blocks the next ones of the same page."""
+    book = Given(create(every("1s"))).when(TICK, at="09:00:03")
+    book.then("released t 09:00:01 on-time", "skipped t 09:00:02 overlap", "skipped t 09:00:03 overlap")
+
+
+def test_allow_lets_fires_overlap() -> None:
+    """Under allow every instant is released."""
+    book = opened("allow").ticks("09:02:00", "09:03:00")
+    book.then("released t 09:02:00 on-time", "released t 09:03:00 on-time")
+    assert len(book.trigger().open) == 3
+
+
+def test_queue_lets_one_wait_and_a_second_replace_it() -> None:
+    """One fire waits; a later one replaces it, by entry."""
+    book = opened("queue").when(TICK, at="09:02:00").then("decided t 09:02:00 on-time")
+    book.when(TICK, at="09:03:00").then("withdrawn t 09:02:00 skipped replaced", "decided t 09:03:00 on-time")
+    assert book.trigger().fired_count == 2
+    book.when(TICK, at="09:03:30", observed=(result("09:01:00", "09:03:29", 11, "succeeded"),))
+    book.then(
+        "observed t 09:01:00 succeeded",
+        "finished t 09:01:00 succeeded",
+        "released t 09:03:00 on-time after waiting",
+    )
+    assert book.next_due() == "09:04:00"
+
+
+def test_a_queued_fire_is_released_under_the_page_that_defined_it() -> None:
+    """Waiting keeps the definition page of the decision."""
+    book = opened("queue").given(TICK, at="09:02:00")
+    book.given(amend(cron("* * * * *", overlap="queue", target="nats:other")), at="09:02:10")
+    book.when(TICK, at="09:02:30", observed=(result("09:01:00", "09:02:29", 11, "succeeded"),))
+    released = book.entries()[-1]
+    assert isinstance(released, e.FireReleased)
+    assert (released.decides, released.definition_page) == (False, 2)
+
+
+def test_caught_up_fires_wait_for_each_other() -> None:
+    """Unless overlap is allowed, catch-up fires go one after the other and none is skipped for overlap."""
+    book = Given(create(cron("*/10 * * * *", missed="fire-all"))).when(TICK, at="09:45:00")
+    book.then(
+        "released t 09:10:00 caught-up",
+        "decided t 09:20:00 caught-up",
+        "decided t 09:30:00 caught-up",
+        "decided t 09:40:00 caught-up",
+    )
+    book.when(TICK, at="09:46:00", observed=(result("09:10:00", "09:45:59", 5, "succeeded"),))
+    book.then(
+        "observed t 09:10:00 succeeded", "finished t 09:10:00 succeeded", "released t 09:20:00 caught-up after waiting"
+    )
+
+
+def test_an_on_time_fire_waits_for_a_caught_up_one_and_goes_ahead_of_the_others() -> None:
+    """Blocked by catch-up alone, an on-time fire waits at the head; a later on-time one replaces it."""
+    book = Given(create(cron("*/10 * * * *", missed="fire-all"))).given(TICK, at="09:45:00")
+    book.when(TICK, at="09:50:00").then("decided t 09:50:00 on-time")
+    book.when(TICK, at="10:00:00").then("withdrawn t 09:50:00 skipped replaced", "decided t 10:00:00 on-time")
+    book.when(TICK, at="10:00:30", observed=(result("09:10:00", "10:00:29", 5, "succeeded"),))
+    assert book.brief(book.entries()[-1]) == "released t 10:00:00 on-time after waiting"
+    book.when(TICK, at="10:01:30", observed=(result("10:00:00", "10:01:29", 6, "succeeded"),))
+    assert book.brief(book.entries()[-1]) == "released t 09:20:00 caught-up after waiting"
+
+
+def test_an_on_time_fire_that_is_open_makes_the_next_one_overlap() -> None:
+    """Blocked by an on-time fire, the next is skipped even while catch-up fires wait as well."""
+    book = Given(create(cron("*/10 * * * *", missed="fire-all"))).given(TICK, at="09:45:00")
+    book.given(TICK, at="09:50:00")
+    book.when(TICK, at="09:50:30", observed=(result("09:10:00", "09:50:29", 5, "succeeded"),))
+    book.when(TICK, at="10:00:00").then("skipped t 10:00:00 overlap")
+
+
+def test_waiting_fires_are_released_when_overlap_becomes_allowed() -> None:
+    """An amendment to allow lets everything that waits go on at the next tick."""
+    book = Given(create(cron("*/10 * * * *", missed="fire-all"))).given(TICK, at="09:35:00")
+    book.given(amend(cron("*/10 * * * *", missed="fire-all", overlap="allow")), at="09:35:10")
+    assert book.next_due() == "1970-01-01T00:00:00Z"
+    book.when(TICK, at="09:35:20").then(
+        "released t 09:20:00 caught-up after waiting", "released t 09:30:00 caught-up after waiting"
+    )
+
+
+def test_waiting_fires_wait_for_resume() -> None:
+    """While the trigger is paused nothing that waits is released, and the first tick after it goes on."""
+    book = opened("queue").given(TICK, at="09:02:00").given(PAUSE, at="09:02:10")
+    book.when(TICK, at="09:02:20", observed=(result("09:01:00", "09:02:19", 11, "succeeded"),))
+    book.then("observed t 09:01:00 succeeded", "finished t 09:01:00 succeeded")
+    book.given(RESUME, at="09:02:30")
+    book.when(TICK, at="09:02:40").then("released t 09:02:00 on-time after waiting")
+
+
+def test_a_fire_that_waits_counts_against_the_maximum() -> None:
+    """With a maximum of two, one open and one waiting, nothing further is decided."""
+    book = opened("queue", max_fires=2).given(TICK, at="09:02:00")
+    assert book.when(TICK, at="09:03:00").result == ()
+    book.when(TICK, at="09:03:30", observed=(result("09:01:00", "09:03:29", 11, "succeeded"),))
+    assert book.brief(book.entries()[-1]) == "released t 09:02:00 on-time after waiting"
