@@ -19,7 +19,7 @@ from fireledger.domain.state import State
 from .ledger_fold import FoldedAttempts
 
 ROWS_MAX = 200_000
-"""Rows kept over all tenants, about half a kilobyte each."""
+"""Rows kept over all tenants, about 0.7 KB each."""
 _CHANGES_PER_MESSAGE = 1 << 20
 """Above the rows that one message can change, so that a mark orders changes within a message too."""
 

@@ -1,5 +1,8 @@
 """Putting a runner together: its connection, clock, zones, log and leases, from what the command line said."""
 
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,23 +11,35 @@ from fireledger.domain.limits import PARTITION_COUNT_DEFAULT
 
 from .broker.credentials import load_credentials
 from .clock import OnStep, SystemClock, choose_clock
+from .control.control import Control
+from .dispatcher.dispatcher import Dispatcher
+from .dispatcher.policy import TargetPolicy
+from .errors import BrokerUnavailable
+from .identity import new_runner_id
 from .jetstream.buckets import Bucket
 from .jetstream.connection import BrokerConnection, Login
 from .jetstream.ledger import Ledger
+from .jetstream.provisioning import verify
 from .jetstream.reader import Checkpoint, PullReader
-from .leases import PartitionLeases
+from .leases import LeaseKind, PartitionLeases
+from .lifecycle import Backoff, pause
 from .logs import get_log
+from .scheduler.scheduler import Scheduler
+from .zone_store import load_zones, store_packaged_zones
 
 CONNECT_RETRY_FIRST_S = 0.1
 CONNECT_RETRY_MAX_S = 2.0
+"""Waits between attempts to reach the broker at the start: doubling between these."""
 BEGINNING = Checkpoint(0, b"")
+
 _log = get_log("runner")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOptions:
-    """What a runner was asked for. ``local``: broker and runner share a machine, so a declared clock and loopback
-    targets are allowed.
+    """What a runner was asked for.
+
+    ``local``: broker and runner share a machine, so a declared clock and loopback targets are allowed.
     """
 
     kind: str
@@ -39,10 +54,6 @@ class RunnerOptions:
         """The runner's login. Raises OperationalError when the credentials file cannot be read."""
         credentials = load_credentials(self.credentials)
         return Login(self.nats_url, credentials.user, credentials.password)
-
-    def clock(self) -> SystemClock:
-        """The runner's clock. Raises ClockUnusable."""
-        return choose_clock(declared=self.clock_bound, single_machine=self.local, on_step=self.on_clock_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class Runtime:
         """A reader of the whole LEDGER."""
         return PullReader(self.connection, after=BEGINNING)
 
-    def leases(self, kind: "LeaseKind") -> PartitionLeases:
+    def leases(self, kind: LeaseKind) -> PartitionLeases:
         """The runner's leases."""
         return PartitionLeases(
             Bucket(self.connection, "leases"),
@@ -68,3 +79,103 @@ class Runtime:
             runner_id=self.runner_id,
             partition_count=self.options.partition_count,
         )
+
+
+async def run_scheduler(options: RunnerOptions, stop: asyncio.Event) -> None:
+    """Run a scheduler until ``stop``. Raises OperationalError."""
+    async with _runtime(options, stop) as runtime:
+        if runtime is None:
+            return
+        leases = runtime.leases("scheduler")
+        scheduler = Scheduler(
+            ledger=runtime.ledger,
+            reader=runtime.reader(),
+            clock=runtime.clock,
+            ownership=leases,
+            zones=await load_zones(runtime.connection),
+            runner_id=runtime.runner_id,
+            reload_zones=lambda: load_zones(runtime.connection),
+        )
+        await _together(stop, scheduler.run(stop), leases.run(stop))
+
+
+async def run_dispatcher(options: RunnerOptions, stop: asyncio.Event) -> None:
+    """Run a dispatcher until ``stop``. Raises OperationalError."""
+    async with _runtime(options, stop) as runtime:
+        if runtime is None:
+            return
+        leases = runtime.leases("dispatcher")
+        dispatcher = Dispatcher(
+            connection=runtime.connection,
+            ledger=runtime.ledger,
+            reader_factory=runtime.reader,
+            clock=runtime.clock,
+            ownership=leases,
+            policy=TargetPolicy(allow_loopback=options.local),
+            runner_id=runtime.runner_id,
+        )
+        await _together(stop, dispatcher.run(stop), leases.run(stop))
+
+
+async def run_control(options: RunnerOptions, stop: asyncio.Event) -> None:
+    """Run a control until ``stop``. Raises OperationalError."""
+    async with _runtime(options, stop) as runtime:
+        if runtime is None:
+            return
+        # Stored before anything can adopt it, so that every runner can load what a book is decided by.
+        await store_packaged_zones(runtime.connection)
+        control = Control(
+            connection=runtime.connection,
+            ledger=runtime.ledger,
+            reader=runtime.reader(),
+            clock=runtime.clock,
+            zones=await load_zones(runtime.connection),
+            runner_id=runtime.runner_id,
+            allow_loopback=options.local,
+        )
+        await control.run(stop)
+
+
+@asynccontextmanager
+async def _runtime(options: RunnerOptions, stop: asyncio.Event) -> AsyncGenerator[Runtime | None, None]:
+    """What the runner is made of, or None when it was stopped before the broker could be reached."""
+    clock = choose_clock(declared=options.clock_bound, single_machine=options.local, on_step=options.on_clock_step)
+    runner_id = new_runner_id(options.kind)
+    login = options.login()
+    connection = await _connected(login, runner_id, stop)
+    if connection is None:
+        yield None
+        return
+    try:
+        await verify(login)
+        _log.info("runner-connected", runner_id=runner_id, broker=options.nats_url, clock=clock.description)
+        yield Runtime(options, runner_id, clock, connection, Ledger(connection))
+    finally:
+        await connection.close()
+
+
+async def _connected(login: Login, name: str, stop: asyncio.Event) -> BrokerConnection | None:
+    """A connection, waiting for a broker that is not there yet; None once stopped."""
+    backoff = Backoff(CONNECT_RETRY_FIRST_S, CONNECT_RETRY_MAX_S)
+    while not stop.is_set():
+        try:
+            return await BrokerConnection.open(login, name=name)
+        except BrokerUnavailable as error:
+            wait_s = backoff.next_s()
+            _log.warning("broker-unavailable", reason=error.message, retry_in_s=wait_s)
+            await pause(wait_s, stop)
+    return None
+
+
+async def _together(stop: asyncio.Event, *parts: Awaitable[None]) -> None:
+    """Run the parts of one runner; when one ends, the others are told to stop too."""
+
+    async def until_end(part: Awaitable[None]) -> None:
+        try:
+            await part
+        finally:
+            stop.set()
+
+    async with asyncio.TaskGroup() as group:
+        for part in parts:
+            group.create_task(until_end(part))

@@ -9,6 +9,8 @@ from .json_edge import Json, MalformedJson, dumps, loads
 ASK_TIMEOUT_S = 15.0
 """Longer than control tries a command on a busy book."""
 
+_ONE_RELEASE = "use one release for both"
+
 
 class ControlClient:
     """Sends requests to whichever control answers first."""
@@ -40,10 +42,10 @@ def _read(payload: bytes) -> Json:
     try:
         return loads(payload)
     except MalformedJson as error:
-        raise BrokerUnavailable("control's answer is not JSON", hint="use one release for both") from error
+        raise BrokerUnavailable("control's answer is not JSON", hint=_ONE_RELEASE) from error
 
 
-def _status(value: "Json | None") -> ExitStatus:
+def _status(value: object) -> ExitStatus:
     try:
         return ExitStatus(value) if isinstance(value, int) else ExitStatus.UNEXPECTED
     except ValueError:

@@ -30,6 +30,9 @@ class FailingGroup(click.Group):
             status = tell(error)
         except ValueError as error:
             status = tell(from_value_error(error))
+        except click.Abort:
+            click.echo("error: not confirmed; nothing was changed", err=True)
+            status = ExitStatus.REFUSED
         except KeyboardInterrupt:
             status = INTERRUPTED
         raise click.exceptions.Exit(status)

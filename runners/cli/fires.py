@@ -1,5 +1,7 @@
 """``fireledger fires``: what fired, what did not, and why."""
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -8,7 +10,9 @@ from fireledger.domain.identifiers import check_tenant, check_trigger, parse_fir
 from fireledger.domain.instants import parse_instant
 
 from ..control.refusals import refused
+from ..errors import BrokerUnavailable
 from ..json_edge import Json
+from ..lifecycle import pause
 from .asking import Asker, Row, asking, look, rows_of
 from .output import emit_fields, emit_json, emit_table, examples, shown
 from .place import Place, place_options
@@ -17,6 +21,9 @@ LIMIT_MAX = 200_000
 """Fires one listing may show: all that control keeps."""
 PAGE_ROWS = 1_000
 FOLLOW_WAIT_S = 5.0
+RETRY_S = 0.5
+RETRIES_MAX = 60
+"""Half a minute without an answer ends a follow."""
 _COLUMNS = ("scheduled", "trigger", "state", "cause", "lateness_ms", "outcome", "attempts", "count")
 
 
@@ -101,14 +108,27 @@ def follow_fires(*, path: str, as_json: bool, data: Path | None, nats_url: str |
     async def follow(asker: Asker) -> None:
         position = (await asker.ask("fires.follow", request)).get("position")
         while position is not None:
-            answer = await asker.ask("fires.follow", {**request, "after": position, "wait_s": FOLLOW_WAIT_S})
+            asked = {**request, "after": position, "wait_s": FOLLOW_WAIT_S}
+            answer = await _patiently(asker, asked)
             if answer.get("missed"):
                 click.echo("some fires were missed: more happened than control keeps in memory", err=True)
             for row in rows_of(answer):
                 emit_json(row) if as_json else click.echo(_line(row))
             position = answer.get("position")
 
-    asking(Place(data, nats_url, creds), follow)
+    with suppress(KeyboardInterrupt):
+        asking(Place(data, nats_url, creds), follow)
+
+
+async def _patiently(asker: Asker, request: dict[str, Json]) -> Row:
+    """Ask for what happened since; a restart of control or of the broker in between loses nothing."""
+    never = asyncio.Event()
+    for _ in range(RETRIES_MAX):
+        try:
+            return await asker.ask("fires.follow", request)
+        except BrokerUnavailable:
+            await pause(RETRY_S, never)
+    return await asker.ask("fires.follow", request)
 
 
 def _named(path: str) -> dict[str, Json]:

@@ -109,6 +109,7 @@ class Control:
             if stop.is_set():
                 return
             folding.result()
+            self.model.live = True
             subscription = await self._connection.subscribe(
                 "control.>", self._on_request, queue=QUEUE, pending_max=PENDING_MAX
             )

@@ -32,6 +32,8 @@ class Model:
 
     def __init__(self) -> None:
         self.rows = FireRows()
+        self.live = False
+        """Whether the past is folded: from then on pages without effect are reported as they come."""
         self._fold = LedgerFold(observing=False)
         self._page_sequences: dict[str, array[int]] = {}
         self._own: dict[str, OwnPage] = {}
@@ -81,7 +83,7 @@ class Model:
         own = self._own.get(page.commit_id)
         if own is not None:
             own.folded, own.sequence, own.stamped_at = folded, stored.sequence, stored.stamped_at
-        if not folded.effective:
+        if not folded.effective and self.live:
             _log.warning(
                 "page-ineffective",
                 tenant=page.tenant,

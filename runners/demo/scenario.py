@@ -1,13 +1,15 @@
 """The demo's tenant and triggers: what ``fireledger up --demo`` creates, and leaves alone when it is there."""
 
+import socket
 from dataclasses import dataclass
 
 from ..control_client import ControlClient
-from ..errors import ControlRefused, ExitStatus
+from ..errors import BrokerUnavailable, ControlRefused, ExitStatus
 from ..json_edge import Json
 from ..logs import get_log
 
 DEMO_TENANT = "demo"
+DEMO_NATS_NAME = "demo"
 _log = get_log("demo")
 
 
@@ -22,7 +24,9 @@ class DemoTrigger:
 def demo_triggers(http_url: str) -> tuple[DemoTrigger, ...]:
     """The demo's triggers: both kinds of target, both kinds of schedule, jitter, and an executor that is slow."""
     return (
-        DemoTrigger("every-2-seconds", {"every": "2s", "target": "nats:demo", "payload": '{"hello":"nats"}'}),
+        DemoTrigger(
+            "every-2-seconds", {"every": "2s", "target": f"nats:{DEMO_NATS_NAME}", "payload": '{"hello":"nats"}'}
+        ),
         DemoTrigger("every-5-seconds", {"cron": "*/5 * * * * *", "target": f"{http_url}/ok", "payload": "hello"}),
         DemoTrigger(
             "every-15-seconds-spread",
@@ -34,9 +38,27 @@ def demo_triggers(http_url: str) -> tuple[DemoTrigger, ...]:
         ),
         DemoTrigger(
             "weekday-mornings",
-            {"cron": "0 9 * * 1-5", "zone": "Europe/Rome", "target": "nats:demo", "payload": "good morning"},
+            {
+                "cron": "0 9 * * 1-5",
+                "zone": "Europe/Rome",
+                "target": f"nats:{DEMO_NATS_NAME}",
+                "payload": "good morning",
+            },
         ),
     )
+
+
+def choose_http_port(preferred: int) -> int:
+    """The preferred port if it is free, else a free one; loopback only."""
+    for port in (preferred, 0):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise BrokerUnavailable("no free port on the loopback address", hint="close some of its users")
 
 
 async def ensure_demo(client: ControlClient, http_url: str) -> None:

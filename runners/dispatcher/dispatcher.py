@@ -38,9 +38,9 @@ CALLS_PER_TARGET_MAX = 64
 """Calls under way at one host and port, or one tenant's NATS target: what a small service still takes at once."""
 CALLS_MAX = 1_024
 """Calls under way in total: sixteen targets that do not answer leave the others room."""
-DRAIN_CALLS_S = 3.0
+DRAIN_CALLS_S = 2.2
 """How long a stop waits for calls under way."""
-DRAIN_RECORDS_S = 1.0
+DRAIN_RECORDS_S = 0.8
 """How long a stop then waits for their results to be written."""
 RETRY_PAUSE_S = 0.2
 """Before the log's end is asked for again."""

@@ -265,10 +265,8 @@ class EventLog:
             try:
                 return await read()
             except BrokerUnavailable:
-                if not self._connection.connected:
-                    await self._connection.wait_connected(left)
-                else:
-                    await self._connection.pause(min(RETRY_PAUSE_S, left))
+                await self._connection.pause(min(RETRY_PAUSE_S, left))
+                await self._connection.wait_connected(left)
         return await read()
 
 

@@ -181,6 +181,11 @@ class BrokerConnection:
         return self._ready and self._client.is_connected
 
     @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called: it will never be connected again."""
+        return self._closing
+
+    @property
     def login(self) -> Login:
         """Where and as whom it is connected."""
         return self._login

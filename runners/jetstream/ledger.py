@@ -444,6 +444,8 @@ class Ledger:
 
     async def _back_off(self, pause_s: float, deadline: float) -> float:
         left = max(0.0, deadline - _now())
+        if self._connection.closed:
+            raise BrokerUnavailable("the connection was closed", hint="open another one")
         if self._connection.connected:
             await self._connection.pause(min(pause_s, left))
         else:

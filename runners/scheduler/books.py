@@ -13,6 +13,7 @@ from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 
 from .calendar import DueCalendar
+from .deadlines import Deadlines
 
 OBSERVE_AFTER_S = 0.75 * OBSERVE_WITHIN / 1_000_000
 """An outcome waits this long for something else to become due; the rest of OBSERVE_WITHIN is for the commit."""
@@ -44,8 +45,8 @@ class OwnedBooks:
         self.calendar = DueCalendar()
         self._books: dict[str, OwnedBook] = {}
         self._candidates: dict[str, None] = {}
-        self._parked: dict[str, float] = {}
-        self._observe_at: dict[str, float] = {}
+        self._parked = Deadlines()
+        self._observe_by = Deadlines()
 
     def __len__(self) -> int:
         """How many books are owned."""
@@ -67,8 +68,9 @@ class OwnedBooks:
         """Own the book no longer."""
         self._books.pop(tenant, None)
         self.calendar.drop(tenant)
-        for known in (self._candidates, self._parked, self._observe_at):
-            known.pop(tenant, None)
+        self._candidates.pop(tenant, None)
+        self._parked.discard(tenant)
+        self._observe_by.discard(tenant)
 
     # Rows
 
@@ -94,9 +96,9 @@ class OwnedBooks:
         for tenant, trigger in self.calendar.pop_due(earliest):
             self._books[tenant].due.add(trigger)
             self._candidates[tenant] = None
-        for tenant, at in self._observe_at.items():
-            if at <= now_s:
-                self._candidates[tenant] = None
+        self._candidates.update(dict.fromkeys(self._observe_by.pop_due(now_s)))
+        for _ in self._parked.pop_due(now_s):
+            pass
 
     def candidates(self, now_s: float) -> Iterator[OwnedBook]:
         """Yield the books in which something is due and that need not wait; longest due first."""
@@ -104,34 +106,33 @@ class OwnedBooks:
             book = self._books.get(tenant)
             if book is None or not book.complete:
                 continue
-            parked_until = self._parked.get(tenant)
-            if parked_until is not None and parked_until > now_s:
-                continue
-            self._parked.pop(tenant, None)
-            yield book
+            parked_until_s = self._parked.get(tenant)
+            if parked_until_s is None or parked_until_s <= now_s:
+                yield book
 
     def park(self, tenant: str, until_s: float) -> None:
         """Leave the book alone until then, or until it is unparked."""
-        self._parked[tenant] = until_s
+        self._parked.set(tenant, until_s)
 
     def unpark(self, tenant: str) -> None:
         """The book may be decided at once."""
-        self._parked.pop(tenant, None)
+        self._parked.discard(tenant)
 
     # Observations
 
     def observe_by(self, tenant: str, at_s: float) -> None:
-        """Outcomes of the book wait to be observed: give it a page by then at the latest."""
-        self._observe_at[tenant] = min(at_s, self._observe_at.get(tenant, at_s))
+        """Outcomes of the book wait to be observed: give it a page by then, unless it is due for one earlier."""
+        earlier = self._observe_by.get(tenant)
+        if tenant not in self._candidates and (earlier is None or at_s < earlier):
+            self._observe_by.set(tenant, at_s)
 
     def observed(self, tenant: str) -> None:
         """Nothing waits to be observed any more."""
-        self._observe_at.pop(tenant, None)
+        self._observe_by.discard(tenant)
 
     def next_s(self) -> float | None:
         """When, on the loop's clock, a parked book may go on or an outcome has waited long enough."""
-        waits = [at for tenant, at in self._parked.items() if tenant in self._candidates]
-        waits += [at for tenant, at in self._observe_at.items() if tenant not in self._candidates]
+        waits = [at for at in (self._parked.next_s(), self._observe_by.next_s()) if at is not None]
         return min(waits, default=None)
 
 

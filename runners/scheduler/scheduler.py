@@ -198,8 +198,8 @@ class Scheduler:
             self._books.park(tenant, _now_s() + self._backoff_s(tenant, page.number))
         if folded.effective:
             self._note_effective(folded, owned, flight if mine else None)
-        elif mine:
-            self._note_ineffective(folded, owned)
+        else:
+            self._note_ineffective(folded, owned, mine=mine)
 
     def _note_tenant(self, tenant: str) -> OwnedBook | None:
         slot = slot_of(tenant)
@@ -214,34 +214,34 @@ class Scheduler:
         page, state = folded.page, folded.book.state
         self._newest_now = max(self._newest_now, state.now)
         self._books.settle(owned, state, touched(page.entries, state), self._zones)
-        cut = False
         if flight is not None:
             owned.ineffective_in_a_row = 0
             owned.step_noted += page.inputs.step
             self.committed_count += 1
             self._entries_committed += flight.draft.entry_count
             self._quarantined_count += len(page.inputs.quarantine)
-            cut = flight.cut
-        if not self.fold.has_pending(owned.tenant):
-            self._books.observed(owned.tenant)
-        elif cut:
-            self._books.observe_by(owned.tenant, _now_s())
+        self._books.observed(owned.tenant)
+        if self.fold.has_pending(owned.tenant):
+            # After a whole page of ours only newer outcomes are left; otherwise some have waited already.
+            whole = flight is not None and not flight.cut
+            self._books.observe_by(owned.tenant, _now_s() + (OBSERVE_AFTER_S if whole else 0.0))
 
-    def _note_ineffective(self, folded: Folded, owned: OwnedBook) -> None:
-        """A page of ours stays in the chain and changes nothing: late, or this clock and the broker's differ."""
+    def _note_ineffective(self, folded: Folded, owned: OwnedBook, *, mine: bool) -> None:
+        """A page that stays in the chain and changes nothing: late, or its writer's clock and the broker's differ."""
         inputs = folded.page.inputs
         self.ineffective_count += 1
-        owned.ineffective_in_a_row += 1
-        wait_s = min(INEFFECTIVE_FIRST_S * 2 ** (owned.ineffective_in_a_row - 1), INEFFECTIVE_MAX_S)
-        self._books.park(owned.tenant, _now_s() + wait_s)
+        if mine:
+            owned.ineffective_in_a_row += 1
+            wait_s = min(INEFFECTIVE_FIRST_S * 2 ** (owned.ineffective_in_a_row - 1), INEFFECTIVE_MAX_S)
+            self._books.park(owned.tenant, _now_s() + wait_s)
         _log.error(
             "page-ineffective",
             tenant=owned.tenant,
             page=folded.page.number,
+            owner=inputs.owner,
             stamped_at=folded.book.head.stamped_at,
             earliest=inputs.earliest,
             latest=inputs.latest,
-            in_a_row=owned.ineffective_in_a_row,
         )
 
     def _backoff_s(self, tenant: str, number: int) -> float:

@@ -1,4 +1,4 @@
-"""``fireledger up``: locks the data folder, runs the broker and the runners, keeps them running, stops them in order."""
+"""One machine's Fireledger: locks the data folder, runs broker and runners, keeps them up, stops them in order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,8 +11,9 @@ from ..broker.process import EmbeddedBroker
 from ..control_client import ControlClient
 from ..errors import BrokerUnavailable, OperationalError
 from ..jetstream.connection import BrokerConnection, Login
-from ..jetstream.provisioning import provision
+from ..jetstream.provisioning import provision, verify_accounts
 from ..jetstream.topology import UserName
+from ..json_edge import Json
 from ..lifecycle import Backoff, pause
 from ..logs import get_log
 from .child import RESTART_FIRST_S, RESTART_MAX_S, Child, ChildCommand, runner_command
@@ -20,6 +21,12 @@ from .child import RESTART_FIRST_S, RESTART_MAX_S, Child, ChildCommand, runner_c
 RUNNERS_STOP_WITHIN_S = 3.5
 """Runners drain in this time; with the broker's clean stop after it, ``up`` ends in under 5 seconds."""
 READY_POLL_S = 0.1
+TENANTS_POLL_S = 1.0
+"""How soon a new tenant's executors get their user."""
+EXECUTORS_AT_ONCE_MAX = 20
+"""Users added between two looks at the tenants: each is a reload of the broker."""
+EXECUTOR_TENANTS_MAX = 200
+"""Tenants whose executors get a user of an embedded broker: each costs an account and a bucket."""
 READY_WITHIN_S = 60.0
 """How long ``up`` waits for every runner to be ready before it says that something is wrong."""
 
@@ -33,8 +40,6 @@ class UpOptions:
     data: Path
     port: int = 0
     tenants: tuple[str, ...] = ()
-    clock_text: str
-    epsilon_text: str
     runner_options: tuple[str, ...] = ()
     extra: Callable[[EmbeddedBroker], Awaitable[list[ChildCommand]]] | None = None
 
@@ -72,6 +77,7 @@ class Supervisor:
 
     async def _run_on(self, broker: EmbeddedBroker, stop: asyncio.Event) -> None:
         await provision(login_of(broker, UserName.ADMIN), tenants=broker.tenants)
+        await verify_accounts(login_of(broker, UserName.SYSTEM), tenants=broker.tenants)
         commands = [self._runner(broker, kind) for kind in ("control", "scheduler", "dispatcher")]
         if self._options.extra is not None:
             commands.extend(await self._options.extra(broker))
@@ -79,6 +85,7 @@ class Supervisor:
         operator = await BrokerConnection.open(login_of(broker, UserName.OPERATOR), name="supervisor")
         running = Running(broker, children, ControlClient(operator))
         watching = asyncio.create_task(self._keep_broker(broker, stop), name="broker-watch")
+        admitting = asyncio.create_task(self._admit_executors(running, stop), name="executor-users")
         announcing = asyncio.create_task(self._announce(running, stop), name="announce")
         try:
             async with asyncio.TaskGroup() as group:
@@ -86,7 +93,7 @@ class Supervisor:
                     group.create_task(child.run(stop, stop_within_s=RUNNERS_STOP_WITHIN_S), name=child.name)
                 group.create_task(_raise_from(announcing, stop), name="announced")
         finally:
-            for task in (announcing, watching):
+            for task in (announcing, admitting, watching):
                 task.cancel()
                 with suppress(asyncio.CancelledError, OperationalError):
                     await task
@@ -117,6 +124,24 @@ class Supervisor:
             return False
         return isinstance(status, dict) and status.get("ready") is True
 
+    async def _admit_executors(self, running: Running, stop: asyncio.Event) -> None:
+        """Give each new tenant's executors a broker user and their deduplication bucket."""
+        await running.ready.wait()
+        while not await pause(TENANTS_POLL_S, stop):
+            try:
+                answer = await running.operator.ask("control.tenant.list", {}, timeout_s=5.0)
+                for tenant in sorted(set(_names(answer)) - set(running.broker.tenants))[:EXECUTORS_AT_ONCE_MAX]:
+                    await self._admit(running.broker, tenant)
+            except OperationalError as error:
+                _log.warning("executor-users-waiting", reason=error.message)
+
+    async def _admit(self, broker: EmbeddedBroker, tenant: str) -> None:
+        if len(broker.tenants) >= EXECUTOR_TENANTS_MAX:
+            return
+        await broker.add_executor(tenant)
+        await provision(login_of(broker, UserName.ADMIN), tenants=broker.tenants)
+        _log.info("executor-user-added", tenant=tenant)
+
     async def _keep_broker(self, broker: EmbeddedBroker, stop: asyncio.Event) -> None:
         backoff = Backoff(RESTART_FIRST_S, RESTART_MAX_S)
         while not stop.is_set():
@@ -134,6 +159,12 @@ class Supervisor:
                 continue
             _log.info("broker-restarted", pid=broker.pid)
             backoff.reset()
+
+
+def _names(answer: Json) -> list[str]:
+    rows = answer.get("rows") if isinstance(answer, dict) else None
+    names = [row.get("tenant") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [name for name in names if isinstance(name, str)]
 
 
 async def _raise_from(task: "asyncio.Task[None]", stop: asyncio.Event) -> None:

@@ -27,31 +27,29 @@ CREATE = ("trigger", "create", "acme/nightly")
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "malformed cron": (
         (*CREATE, "--cron", "0 25 * * *", *TARGET),
-        'error: "25" is out of range for the hour field (at position 2)\n'
-        "  0 25 * * *\n"
-        "    ^^\n"
-        "hint: write 0 to 23\n",
+        'error: "25" is out of range for the hour field (at position 2)\n  0 25 * * *\n    ^^\nhint: write 0 to 23\n',
     ),
     "impossible date": (
         (*CREATE, "--cron", "0 0 30 2 *", *TARGET),
-        'error: "0 0 30 2 *" can never match: no month it names has such a day (at position 4)\n'
-        "  0 0 30 2 *\n"
-        "      ^^\n"
-        "hint: check the day-of-month against the months\n",
+        (
+            'error: "0 0 30 2 *" can never match: no month it names has such a day (at position 4)\n'
+            "  0 0 30 2 *\n"
+            "      ^^\n"
+            "hint: check the day-of-month against the months\n"
+        ),
     ),
     "impossible local date": (
         (*CREATE, "--at", "2026-02-30T10:00", *TARGET),
-        'error: "2026-02-30" is not a date (at position 8)\n'
-        "  2026-02-30T10:00\n"
-        "          ^^\n"
-        "hint: check the day\n",
+        'error: "2026-02-30" is not a date (at position 8)\n  2026-02-30T10:00\n          ^^\nhint: check the day\n',
     ),
     "malformed interval": (
         (*CREATE, "--every", "ten minutes", *TARGET),
-        'error: "ten minutes" is not an interval (at position 0)\n'
-        "  ten minutes\n"
-        "  ^^^^^^^^^^^\n"
-        "hint: write it as 30s, 90m, 6h, 1d or PT90M\n",
+        (
+            'error: "ten minutes" is not an interval (at position 0)\n'
+            "  ten minutes\n"
+            "  ^^^^^^^^^^^\n"
+            "hint: write it as 30s, 90m, 6h, 1d or PT90M\n"
+        ),
     ),
     "malformed anchor": (
         (*CREATE, "--every", "10m", "--anchor", "yesterday", *TARGET),
@@ -83,8 +81,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "oversize payload": (
         (*CREATE, "--cron", "0 9 * * *", "--payload", "x" * 65_537, *TARGET),
-        "error: --payload is 65537 bytes; at most 65536\n"
-        "hint: send a reference to the data instead of the data\n",
+        "error: --payload is 65537 bytes; at most 65536\nhint: send a reference to the data instead of the data\n",
     ),
     "absent payload file": (
         (*CREATE, "--cron", "0 9 * * *", "--payload", "@no/such/file", *TARGET),
@@ -96,8 +93,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "bad trigger": (
         ("trigger", "show", "acme/nightly report"),
-        'error: "nightly report" is not a trigger name\n'
-        'hint: use 1 to 128 of letters, digits, "_" and "-" (ASCII)\n',
+        'error: "nightly report" is not a trigger name\nhint: use 1 to 128 of letters, digits, "_" and "-" (ASCII)\n',
     ),
     "no trigger": (
         ("trigger", "pause", "acme"),
@@ -105,13 +101,17 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "bad fire key": (
         ("fires", "show", "acme/nightly/today/0"),
-        'error: "acme/nightly/today/0" is not a fire key: "today" is not an instant\n'
-        "hint: write it as 2026-11-30T09:00:00Z\n",
+        (
+            'error: "acme/nightly/today/0" is not a fire key: "today" is not an instant\n'
+            "hint: write it as 2026-11-30T09:00:00Z\n"
+        ),
     ),
     "bad since": (
         ("fires", "list", "acme", "--since", "2026-13-01T00:00:00Z"),
-        'error: "2026-13-01T00:00:00Z" is not an instant: month must be in 1..12\n'
-        "hint: write it as 2026-11-30T09:00:00Z\n",
+        (
+            'error: "2026-13-01T00:00:00Z" is not an instant: month must be in 1..12\n'
+            "hint: write it as 2026-11-30T09:00:00Z\n"
+        ),
     ),
     "bad limit": (
         ("fires", "list", "acme", "--limit", "0"),
@@ -127,8 +127,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "unknown dialect": (
         ("trigger", "preview", "--cron", "0 9 * * *", "--dialect", "apscheduler"),
-        'error: the dialect "apscheduler" is not known\n'
-        "hint: use unix: minute hour day-of-month month day-of-week, with optional leading seconds\n",
+        (
+            'error: the dialect "apscheduler" is not known\n'
+            "hint: use unix: minute hour day-of-month month day-of-week, with optional leading seconds\n"
+        ),
     ),
     "too many previewed": (
         ("trigger", "preview", "--cron", "0 9 * * *", "-n", "0"),
@@ -177,12 +179,14 @@ USAGE: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "unknown command": (
         ("tenant", "rename", "acme"),
-        "error: no such command 'rename'\nhint: see fireledger tenant --help\n",
+        "error: no such command 'rename'. Did you mean 'create'?\nhint: see fireledger tenant --help\n",
     ),
     "unknown policy": (
         (*CREATE, "--cron", "0 9 * * *", "--missed", "never", *TARGET),
-        "error: invalid value for '--missed': 'never' is not one of 'fire-all', 'fire-once-now', 'skip'\n"
-        "hint: see fireledger trigger create --help\n",
+        (
+            "error: invalid value for '--missed': 'never' is not one of 'fire-all', 'fire-once-now', 'skip'\n"
+            "hint: see fireledger trigger create --help\n"
+        ),
     ),
     "nothing to preview": (
         ("trigger", "preview"),
@@ -190,13 +194,17 @@ USAGE: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "options of another preview": (
         ("trigger", "preview", "acme/nightly", "--zone", "UTC"),
-        "error: give --zone with --cron, --every or --at, not with TENANT/TRIGGER\n"
-        "hint: see fireledger trigger preview --help\n",
+        (
+            "error: give --zone with --cron, --every or --at, not with TENANT/TRIGGER\n"
+            "hint: see fireledger trigger preview --help\n"
+        ),
     ),
     "delete without a terminal": (
         ("trigger", "delete", "acme/nightly"),
-        "error: deleting asks for confirmation, and this is no terminal; give --yes\n"
-        "hint: see fireledger trigger delete --help\n",
+        (
+            "error: deleting asks for confirmation, and this is no terminal; give --yes\n"
+            "hint: see fireledger trigger delete --help\n"
+        ),
     ),
     "a place before a command that has its own": (
         ("--data", "elsewhere", "up"),

@@ -11,16 +11,20 @@ class Owned:
         self.callbacks: list[Callable[[], None]] = []
 
     def owns_slot(self, slot: int) -> bool:
+        """Whether the slot is owned."""
         return slot not in self.without
 
     def epoch_of(self, slot: int) -> int:
+        """A constant epoch for what is owned."""
         return 7 if self.owns_slot(slot) else 0
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back at each change."""
         self.callbacks.append(callback)
         return lambda: self.callbacks.remove(callback)
 
     def change(self, without: set[int]) -> None:
+        """Own everything but these from now on, and say so."""
         self.without = without
         for callback in tuple(self.callbacks):
             callback()

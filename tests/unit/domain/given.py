@@ -247,6 +247,7 @@ class Given:
         assert decode_page(body) == page
         assert encode_page(decode_page(body)) == body
         again = decided_again(before, decode_page(body), self.zones)
+        assert not isinstance(again, Rejection), again
         assert again == page.entries
         assert encode_page(replace_entries(page, again)) == body
         sequence = self.book.head.sequence + 1

@@ -8,7 +8,7 @@ from fireledger.domain.definition import TenantSettings
 from fireledger.domain.identifiers import FireKey
 from fireledger.domain.instants import DAY, HOUR, MICROSECOND, MINUTE, SECOND, Instant
 from fireledger.domain.jitter import offset_of
-from tests.unit.domain.given import TICK, Given, create, cron, each, every, length, once
+from tests.unit.domain.given import TICK, Given, changed, create, cron, each, every, length, once
 
 START = "2026-11-30T09:00:00Z"
 
@@ -243,7 +243,7 @@ def test_not_before_and_not_after_are_inclusive() -> None:
     """The bounds are on scheduled instants, both included."""
     book = Given()
     bounds = {"not_before": book.instant("09:10:00"), "not_after": book.instant("09:20:00")}
-    definition = cron("*/5 * * * *", overlap="allow", **bounds)
+    definition = changed(cron("*/5 * * * *", overlap="allow"), **bounds)
     book.given(create(definition))
     assert book.next_due() == "09:10:00"
     book.ticks("09:05:00", "09:10:00", "09:15:00", "09:20:00", "09:25:00")

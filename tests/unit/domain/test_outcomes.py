@@ -4,14 +4,14 @@ import pytest
 
 from fireledger.domain import entries as e
 from fireledger.domain.instants import DAY, MINUTE, SECOND
-from tests.unit.domain.given import DELETE, PAUSE, TICK, Given, create, cron, every, result, started
+from tests.unit.domain.given import DELETE, PAUSE, TICK, Given, changed, create, cron, every, result, started
 
 HOURLY = cron("0 * * * *")
 
 
 def fired(**changes: object) -> Given:
     """An hourly trigger whose fire of 10:00 is open and started at 10:00:01."""
-    book = Given(create(cron("0 * * * *", **changes))).given(TICK, at="10:00:00")
+    book = Given(create(changed(cron("0 * * * *"), **changes))).given(TICK, at="10:00:00")
     return book.when(TICK, at="10:00:02", observed=(started("10:00:00", "10:00:01", 10),))
 
 

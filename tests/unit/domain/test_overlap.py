@@ -1,12 +1,12 @@
 """Rule 5: what happens when a fire of the trigger is still open, on time and caught up."""
 
 from fireledger.domain import entries as e
-from tests.unit.domain.given import PAUSE, RESUME, TICK, Given, amend, create, cron, every, result, started
+from tests.unit.domain.given import PAUSE, RESUME, TICK, Given, amend, changed, create, cron, every, result, started
 
 
 def opened(overlap: str, **changes: object) -> Given:
     """A per-minute trigger whose fire of 09:01 is open and started."""
-    book = Given(create(cron("* * * * *", overlap=overlap, **changes))).given(TICK, at="09:01:00")
+    book = Given(create(changed(cron("* * * * *", overlap=overlap), **changes))).given(TICK, at="09:01:00")
     book.when(TICK, at="09:01:01", observed=(started("09:01:00", "09:01:00", 10),))
     return book
 

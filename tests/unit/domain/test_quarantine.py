@@ -1,6 +1,6 @@
 """One bad trigger stops nobody: it is named, quarantined by an entry, and comes back by an amendment."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -15,7 +15,7 @@ NAMED = (Quarantine("t", "MalformedZone: broken"),)
 
 
 @contextmanager
-def broken_zone() -> Iterator[None]:
+def broken_zone() -> Generator[None]:
     """Make one zone's bytes unreadable, as a damaged database would."""
     read = ZoneDatabase.zone
 

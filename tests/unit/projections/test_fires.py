@@ -238,7 +238,7 @@ def test_rows_are_listed_newest_first_within_bounds() -> None:
 
 
 def test_a_follower_gets_every_change_once_and_in_order() -> None:
-    """Asking again from the last row's mark goes on behind it, also inside one page, and after a change of an old row."""
+    """Asking again from the last row's mark goes on behind it, also inside one page, and hears of later changes."""
     log = Log()
     log.page(*(released(T0 + n * SECOND) for n in range(5)))
     seen: list[int] = []

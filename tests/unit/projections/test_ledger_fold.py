@@ -168,7 +168,7 @@ def test_an_altered_page_is_found(place: int) -> None:
     """A page of a book or of attempts that was rewritten does not have the hash its successor carries."""
     messages = three_of_each().messages
     messages[place] = altered(messages[place])
-    with pytest.raises(BrokenChain, match="hash|follow"):
+    with pytest.raises(BrokenChain, match=r"hash|follow"):
         refold(messages)
 
 
@@ -178,7 +178,7 @@ def test_an_altered_timestamp_is_found(place: int) -> None:
     messages = three_of_each().messages
     changed = messages[place]
     messages[place] = Message(changed.sequence, changed.subject, changed.stamped_at + 1, changed.body)
-    with pytest.raises(BrokenChain, match="timestamp|follow"):
+    with pytest.raises(BrokenChain, match=r"timestamp|follow"):
         refold(messages)
 
 
