@@ -28,6 +28,13 @@ class AmendTenant(CommandStruct, frozen=True, kw_only=True, tag="amend-tenant.v1
     settings: TenantSettings
 
 
+class AdoptZoneData(CommandStruct, frozen=True, kw_only=True, tag="adopt-zone-data.v1"):
+    """Resolve the book's local times with another time-zone database from the page's now on."""
+
+    version: str
+    sha256: str
+
+
 class CreateTrigger(CommandStruct, frozen=True, kw_only=True, tag="create-trigger.v1"):
     """Define a trigger. An interval without an anchor hangs on the whole second of the page's now."""
 
@@ -63,6 +70,7 @@ class DeleteTrigger(CommandStruct, frozen=True, kw_only=True, tag="delete-trigge
 
 
 Command = (
-    Tick | CreateTenant | AmendTenant | CreateTrigger | AmendTrigger | PauseTrigger | ResumeTrigger | DeleteTrigger
-)
+    Tick | CreateTenant | AmendTenant | AdoptZoneData
+    | CreateTrigger | AmendTrigger | PauseTrigger | ResumeTrigger | DeleteTrigger
+)  # fmt: skip
 """Everything that can lead to a page."""

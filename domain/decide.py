@@ -4,6 +4,7 @@ from typing import assert_never
 
 from . import commands as c
 from . import entries as e
+from .adoption import adopt_zone_data
 from .checks import check_definition, check_settings
 from .due import exhausted
 from .identifiers import MalformedName, check_trigger
@@ -82,6 +83,8 @@ def _decide_command(state: State, command: c.Command, inputs: Inputs) -> tuple[e
             return _create_tenant(state, command, inputs)
         case c.AmendTenant():
             return _amend_tenant(state, command, inputs)
+        case c.AdoptZoneData():
+            return adopt_zone_data(state, command, inputs)
         case c.CreateTrigger():
             return _create_trigger(state, command, inputs)
         case c.AmendTrigger():
@@ -203,8 +206,7 @@ def _quarantined(trigger: TriggerState, inputs: Inputs) -> tuple[e.TriggerQuaran
 
 def _owes_nothing(state: State, trigger: TriggerState, inputs: Inputs) -> bool:
     """Whether the open segment has no undecided instant up to the page's now, released or not."""
-    database = inputs.zones.database(state.zone_sha256)
-    following = Timeline(state, trigger, trigger.segments[-1], database).next_undecided()
+    following = Timeline(state, trigger, trigger.segments[-1], inputs.zones).next_undecided()
     return following is None or following > inputs.recorded.now
 
 
@@ -277,8 +279,7 @@ def _resume_trigger(state: State, command: c.ResumeTrigger, inputs: Inputs) -> t
 
 
 def _count_owed(state: State, trigger: TriggerState, inputs: Inputs) -> int:
-    database = inputs.zones.database(state.zone_sha256)
-    timelines = [Timeline(state, trigger, segment, database) for segment in trigger.segments]
+    timelines = [Timeline(state, trigger, segment, inputs.zones) for segment in trigger.segments]
     return sum(count_owed(timeline, inputs.recorded.now) for timeline in timelines)
 
 
@@ -305,11 +306,10 @@ def _delete_trigger(state: State, command: c.DeleteTrigger, inputs: Inputs) -> t
 
 def _cancelled_instants(state: State, trigger: TriggerState, inputs: Inputs) -> list[e.InstantsResolved]:
     """Undecided instants scheduled up to now, those inside their jitter window included."""
-    database = inputs.zones.database(state.zone_sha256)
     now = inputs.recorded.now
     found: list[e.InstantsResolved] = []
     for segment in trigger.segments:
-        timeline = Timeline(state, trigger, segment, database)
+        timeline = Timeline(state, trigger, segment, inputs.zones)
         first, last = timeline.next_undecided(), timeline.last_until(now)
         if first is None or last is None or first > last:
             continue

@@ -46,7 +46,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     ``gap`` and ``fold`` are resolved when the trigger is defined. ``jitter`` None takes the tenant's
     default window, 0 opts out of it. ``tolerance`` None derives it from the gap to the next instant.
-    ``not_before`` and ``not_after`` are inclusive bounds on scheduled instants.
+    ``not_before`` and ``not_after`` are inclusive bounds on scheduled instants. ``excluded`` are local dates, as
+    ascending days since 1970-01-01, on which nothing is scheduled.
     """
 
     schedule: Schedule
@@ -67,6 +68,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     not_before: int | None = None
     not_after: int | None = None
     max_fires: int | None = None
+    excluded: tuple[int, ...] = ()
 
 
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

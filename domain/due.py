@@ -31,10 +31,9 @@ def exhausted(trigger: TriggerState) -> bool:
 def _releases(state: State, trigger: TriggerState, zones: ZoneLibrary) -> list[int]:
     if exhausted(trigger):
         return []
-    database = zones.database(state.zone_sha256)
     found: list[int] = []
     for segment in trigger.segments:
-        timeline = Timeline(state, trigger, segment, database)
+        timeline = Timeline(state, trigger, segment, zones)
         scheduled = timeline.next_undecided()
         if scheduled is not None:
             found.append(timeline.release(scheduled))

@@ -67,11 +67,15 @@ class MovedInstant(msgspec.Struct, frozen=True, kw_only=True, array_like=True, f
 
 
 class ZoneDataAdopted(Entry, frozen=True, kw_only=True, tag="zone-data.adopted.v1"):
-    """From here on the book resolves local times with this time-zone database (SHA-256 of its packed bytes)."""
+    """From here on the book resolves local times with this time-zone database (SHA-256 of its packed bytes).
+
+    ``moved_count`` triggers have another next instant than before; ``moved`` names them, up to a bound.
+    """
 
     version: str
     sha256: str
     moved: tuple[MovedInstant, ...] = ()
+    moved_count: int = 0
 
 
 class TriggerCreated(Entry, frozen=True, kw_only=True, tag="trigger.created.v1"):

@@ -13,7 +13,9 @@ from .due import exhausted
 from .limits import REQUEST_MEMORY
 from .page import MalformedPage, Page, decode_attempts, decode_page, is_effective
 from .state import (
+    Adoption,
     DefaultJitter,
+    Mark,
     OpenFire,
     Pause,
     RememberedRequest,
@@ -177,7 +179,8 @@ def _tenant_settings(draft: _Draft, entry: e.TenantCreated | e.TenantAmended) ->
 
 
 def _zone_data(draft: _Draft, entry: e.ZoneDataAdopted) -> None:
-    draft.state = replace(draft.state, zone_version=entry.version, zone_sha256=entry.sha256)
+    adoptions = (*draft.state.adoptions, Adoption(draft.now, entry.sha256))
+    draft.state = replace(draft.state, zone_version=entry.version, adoptions=adoptions)
 
 
 def _trigger_created(draft: _Draft, entry: e.TriggerCreated) -> None:
@@ -188,7 +191,7 @@ def _trigger_created(draft: _Draft, entry: e.TriggerCreated) -> None:
             name=entry.trigger,
             definition=entry.definition,
             definition_page=draft.page,
-            segments=(segment_of(entry.definition, draft.now),),
+            segments=(segment_of(entry.definition, draft.now, draft.state.zone_sha256),),
             pauses=(Pause(draft.now, None, "policy", "paused"),) if entry.paused else (),
             next_run_number=before.next_run_number if before else 1,
             open=before.open if before else (),
@@ -199,7 +202,7 @@ def _trigger_created(draft: _Draft, entry: e.TriggerCreated) -> None:
 def _trigger_amended(draft: _Draft, entry: e.TriggerAmended) -> None:
     trigger = draft.trigger(entry.trigger)
     *closed, last = trigger.segments
-    opened = segment_of(entry.definition, draft.now)
+    opened = segment_of(entry.definition, draft.now, draft.state.zone_sha256)
     if exhausted(trigger):
         # What it would have fired had its maximum been higher is not owed when it is raised now.
         segments: tuple[Segment, ...] = (opened,)
@@ -262,7 +265,7 @@ def _trigger_quarantined(draft: _Draft, entry: e.TriggerQuarantined) -> None:
 
 
 def _fire_decided(draft: _Draft, entry: e.FireDecided) -> None:
-    trigger = _mark(draft.trigger(entry.trigger), entry.scheduled, entry.sequence)
+    trigger = _mark(draft, draft.trigger(entry.trigger), entry.scheduled, entry.sequence)
     waiting = WaitingFire(
         scheduled=entry.scheduled,
         sequence=entry.sequence,
@@ -278,7 +281,7 @@ def _fire_decided(draft: _Draft, entry: e.FireDecided) -> None:
 def _fire_released(draft: _Draft, entry: e.FireReleased) -> None:
     trigger = draft.trigger(entry.trigger)
     if entry.decides:
-        trigger = _mark(trigger, entry.scheduled, entry.sequence)
+        trigger = _mark(draft, trigger, entry.scheduled, entry.sequence)
         trigger = replace(trigger, fired_count=trigger.fired_count + 1)
     fire = OpenFire(
         scheduled=entry.scheduled,
@@ -300,7 +303,7 @@ def _fire_released(draft: _Draft, entry: e.FireReleased) -> None:
 
 
 def _instants_resolved(draft: _Draft, entry: e.InstantsResolved) -> None:
-    draft.put(_mark(draft.trigger(entry.trigger), entry.last, 0))
+    draft.put(_mark(draft, draft.trigger(entry.trigger), entry.last, 0))
 
 
 def _fire_withdrawn(draft: _Draft, entry: e.FireWithdrawn) -> None:
@@ -372,17 +375,27 @@ def _is(fire: OpenFire | WaitingFire, entry: e.FireEntry) -> bool:
     return fire.scheduled == entry.scheduled and fire.sequence == entry.sequence
 
 
-def _mark(trigger: TriggerState, scheduled: int, sequence: int) -> TriggerState:
+def _mark(draft: _Draft, trigger: TriggerState, scheduled: int, sequence: int) -> TriggerState:
     """Advance the last-decided mark of the segment that holds the instant, or take a run number."""
     if sequence:
         return replace(trigger, next_run_number=max(trigger.next_run_number, sequence + 1))
     for place, segment in enumerate(trigger.segments):
         if segment.after < scheduled and (segment.until is None or scheduled <= segment.until):
-            assert scheduled > segment.decided, f"instant {scheduled} of {trigger.name} is decided already"
-            marked = replace(segment, decided=scheduled)
+            marked = _marked(segment, scheduled, draft.state.zone_data_of(segment))
             segments: tuple[Segment, ...] = (*trigger.segments[:place], marked, *trigger.segments[place + 1 :])
             return _without_spent_pauses(replace(trigger, segments=segments))
     raise AssertionError(f"instant {scheduled} of {trigger.name} lies in no segment")
+
+
+def _marked(segment: Segment, scheduled: int, zone_sha256: str) -> Segment:
+    """The segment with a later mark; new zone data may put it before the old one, which is then remembered."""
+    before = segment.mark
+    rezoned = before.zone_sha256 != zone_sha256
+    assert rezoned or scheduled > before.decided, f"instant {scheduled} is decided already"
+    overtaken = before if rezoned and before.decided > segment.after else segment.overtaken
+    if overtaken is not None and overtaken.decided <= scheduled:
+        overtaken = None
+    return replace(segment, mark=Mark(scheduled, zone_sha256), overtaken=overtaken)
 
 
 def _without_spent_pauses(trigger: TriggerState) -> TriggerState:

@@ -91,6 +91,13 @@ YEAR_MIN = 1970
 YEAR_MAX = 2199
 """Years a search looks at: beyond the 8-year leap gap and the 40-year weekday cycle around 2100."""
 
+MOVED_NAMED_MAX = 4_000
+"""Triggers that the adoption of a time-zone database names one by one: they fit in a page at any length of name."""
+ADOPTIONS_MAX = 1_000
+"""Time-zone databases that one book can adopt: decades of releases."""
+EXCLUDED_DATES_MAX = 4_000
+"""Excluded dates of one trigger: ten years of every day, or a century of holidays."""
+
 # Leases
 LEASE_EXPIRY = Duration(5 * SECOND)
 LEASE_RENEWAL = Duration(1_500 * MILLISECOND)

@@ -5,6 +5,7 @@ Long stretches are counted, not listed, so that a month of outage costs no more 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from .identifiers import FireKey
@@ -12,10 +13,12 @@ from .instants import Instant
 from .jitter import release_of
 from .limits import TOLERANCE_MAX, TOLERANCE_MIN
 from .recurrence.recurrence import Recurrence, recurrence_of
-from .state import Pause, Segment, State, TriggerState
-from .zones import ZoneDatabase
+from .rezone import Era, Eras, Rules, goes_by_local_time, moved_mark
+from .state import Mark, Pause, Segment, State, TriggerState
+from .zones import ZoneLibrary
 
-Judgement = Literal["on-time", "missed", "missed-paused", "skip-paused", "skip-quarantined", "expired"]
+Judgement = Literal["on-time", "missed", "missed-paused", "skip-paused", "skip-quarantined", "expired", "taken"]
+"""How an instant is judged; ``taken``: new zone data moved it onto a key that is decided already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +45,63 @@ class Run:
 
 
 class Timeline:
-    """One segment of one trigger, resolved against a time-zone database: where its instants and releases are."""
+    """One segment of one trigger, resolved by the time-zone data it goes by: where its instants and releases are."""
 
-    def __init__(self, state: State, trigger: TriggerState, segment: Segment, zones: ZoneDatabase) -> None:
+    def __init__(self, state: State, trigger: TriggerState, segment: Segment, zones: ZoneLibrary) -> None:
         self._state = state
         self._trigger = trigger
         self._segment = segment
-        self.recurrence: Recurrence = recurrence_of(
-            segment.schedule, zones.zone(segment.zone), segment.gap, segment.fold
-        )
-        after = segment.decided
+        self._zones = zones
+        self._zone_sha256 = state.zone_data_of(segment)
+        self._moved = segment.mark.zone_sha256 != self._zone_sha256 and goes_by_local_time(segment.schedule)
+        self.recurrence: Recurrence | Eras = self._recurrence()
+        after = self._last_decided()
         if segment.not_before is not None:
             after = max(after, segment.not_before - 1)
         self._after = after
         bounds = [bound for bound in (segment.until, segment.not_after) if bound is not None]
         self._until = min(bounds) if bounds else None
+
+    def _recurrence(self) -> Recurrence | Eras:
+        present = self._resolved_by(self._zone_sha256)
+        adoptions = self._state.adoptions
+        if len(adoptions) < 2 or goes_by_local_time(self._segment.schedule):
+            return present
+        # Of an interval-like schedule, instants up to an adoption stay where the rules before it put them.
+        eras = [
+            Era(self._resolved_by(adoption.zone_sha256), following.at)
+            for adoption, following in pairwise(adoptions)
+            if following.at > self._segment.decided
+        ]
+        return Eras([*eras, Era(self._resolved_by(adoptions[-1].zone_sha256), None)]) if eras else present
+
+    def _resolved_by(self, zone_sha256: str) -> Recurrence:
+        segment = self._segment
+        zone = self._zones.database(zone_sha256).zone(segment.zone)
+        return recurrence_of(segment.schedule, zone, segment.gap, segment.fold)
+
+    def _last_decided(self) -> int:
+        """The mark, where the present zone data puts it."""
+        segment = self._segment
+        if not self._moved or segment.decided == segment.after:
+            return segment.decided
+        old, new = (
+            self._zones.database(sha256).zone(segment.zone) for sha256 in (segment.mark.zone_sha256, self._zone_sha256)
+        )
+        return moved_mark(Rules(segment.schedule, segment.gap, segment.fold), segment.decided, old, new)
+
+    def overtaken(self) -> Mark | None:
+        """The mark of earlier zone data up to which keys may be decided though they lie after the present mark."""
+        if self._moved and self._segment.decided > self._after:
+            return self._segment.mark
+        return self._segment.overtaken
+
+    def taken(self, scheduled: int) -> bool:
+        """Whether the key of this undecided instant was decided under earlier zone data."""
+        mark = self.overtaken()
+        if mark is None or not self._segment.after < scheduled <= mark.decided:
+            return False
+        return self._resolved_by(mark.zone_sha256).next_after(scheduled - 1) == scheduled
 
     def next_undecided(self, after: int | None = None) -> Instant | None:
         """The first undecided scheduled instant (strictly after ``after`` as well), or None."""
@@ -108,7 +153,7 @@ class Timeline:
         return None if found is None or found <= self._after else found
 
     def _gap(self, scheduled: int) -> int | None:
-        following = self.recurrence.next_after(Instant(scheduled))
+        following = self.recurrence.next_after(scheduled)
         return None if following is None else following - scheduled
 
 
@@ -118,20 +163,25 @@ def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: 
     Stretches that lie clear of every border (pause edges and the horizon) are counted; only instants whose
     jitter window touches a border, or that may still fire, are looked at one by one.
     """
+    scan = _Scan(timeline, pauses, horizon, now)
     expiry = now - horizon - 1
-    borders = sorted({expiry, *_edges(pauses)})
     window = timeline.widest_window()
     pieces: list[Run] = []
     position: int | None = None
-    for border in borders:
+    overtaken = timeline.overtaken()
+    if overtaken is not None:
+        # Each of these may be an instant whose key is taken.
+        pieces.extend(scan.singles(None, min(overtaken.decided, now)))
+        position = overtaken.decided
+    for border in sorted({expiry, *_edges(pauses)}):
         if border > expiry:
             break
         bulk_end = border - window
-        pieces.extend(_bulk(timeline, pauses, position, bulk_end, now, horizon))
+        pieces.extend(scan.bulk(position, bulk_end))
         position = bulk_end if position is None else max(position, bulk_end)
-        pieces.extend(_singles(timeline, pauses, position, border, now, horizon))
-        position = border
-    pieces.extend(_singles(timeline, pauses, position, now, now, horizon))
+        pieces.extend(scan.singles(position, border))
+        position = max(position, border)
+    pieces.extend(scan.singles(position, now))
     return list(_joined(pieces))
 
 
@@ -154,52 +204,58 @@ def _edges(pauses: tuple[Pause, ...]) -> Iterator[int]:
             yield pause.end
 
 
-def _bulk(
-    timeline: Timeline, pauses: tuple[Pause, ...], after: int | None, until: int, now: int, horizon: int
-) -> Iterator[Run]:
-    first = timeline.next_undecided(after)
-    if first is None or first > until:
-        return
-    last = timeline.last_until(until)
-    assert last is not None, "the first undecided instant has none before it"
-    assert last >= first, "an undecided instant lies between the first and the end"
-    count = timeline.count_until(first - 1, last)
-    yield Run(_judge(timeline.owed(first), pauses, now, horizon), first, last, count)
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """One look at a timeline: what is judged by which pauses and horizon, at which now."""
 
+    timeline: Timeline
+    pauses: tuple[Pause, ...]
+    horizon: int
+    now: int
 
-def _singles(
-    timeline: Timeline, pauses: tuple[Pause, ...], after: int | None, until: int, now: int, horizon: int
-) -> Iterator[Run]:
-    scheduled = timeline.next_undecided(after)
-    while scheduled is not None and scheduled <= until:
-        owed = timeline.owed(scheduled)
-        if owed.release > now:
+    def bulk(self, after: int | None, until: int) -> Iterator[Run]:
+        """The instants in (after, until], all under the judgement of the first, counted."""
+        first = self.timeline.next_undecided(after)
+        if first is None or first > until:
             return
-        judgement = _judge(owed, pauses, now, horizon)
-        listed = (owed,) if judgement in ("on-time", "missed", "missed-paused") else ()
-        yield Run(judgement, scheduled, scheduled, 1, listed)
-        scheduled = timeline.next_undecided(scheduled)
+        last = self.timeline.last_until(until)
+        assert last is not None, "the first undecided instant has none before it"
+        assert last >= first, "an undecided instant lies between the first and the end"
+        count = self.timeline.count_until(first - 1, last)
+        yield Run(self.judge(self.timeline.owed(first)), first, last, count)
 
+    def singles(self, after: int | None, until: int) -> Iterator[Run]:
+        """The instants in (after, until] one by one, up to the first that is not released yet."""
+        scheduled = self.timeline.next_undecided(after)
+        while scheduled is not None and scheduled <= until:
+            owed = self.timeline.owed(scheduled)
+            if owed.release > self.now:
+                return
+            judgement = "taken" if self.timeline.taken(scheduled) else self.judge(owed)
+            listed = (owed,) if judgement in ("on-time", "missed", "missed-paused") else ()
+            yield Run(judgement, scheduled, scheduled, 1, listed)
+            scheduled = self.timeline.next_undecided(scheduled)
 
-def _judge(owed: Owed, pauses: tuple[Pause, ...], now: int, horizon: int) -> Judgement:
-    """Rules 2 and 3 of DESIGN section 5 for one instant."""
-    inside = [p for p in pauses if p.start < owed.release and (p.end is None or owed.release <= p.end)]
-    if any(pause.cause == "quarantined" for pause in inside):
-        return "skip-quarantined"
-    if any(pause.on_resume == "skip" for pause in inside):
-        return "skip-paused"
-    if now - owed.release > horizon:
-        return "expired"
-    if inside:
-        return "missed-paused"
-    return "missed" if now - owed.release > owed.tolerance else "on-time"
+    def judge(self, owed: Owed) -> Judgement:
+        """Rules 2 and 3 of DESIGN section 5 for one instant."""
+        inside = [p for p in self.pauses if p.start < owed.release and (p.end is None or owed.release <= p.end)]
+        if any(pause.cause == "quarantined" for pause in inside):
+            return "skip-quarantined"
+        if any(pause.on_resume == "skip" for pause in inside):
+            return "skip-paused"
+        lateness = self.now - owed.release
+        if lateness > self.horizon:
+            return "expired"
+        if inside:
+            return "missed-paused"
+        return "missed" if lateness > owed.tolerance else "on-time"
 
 
 def _joined(pieces: Iterable[Run]) -> Iterator[Run]:
     """Join neighbours of one judgement; on-time and missed instants stay listed."""
     held: list[Run] = []
     for piece in pieces:
-        if held and held[0].judgement != piece.judgement:
+        if held and (held[0].judgement != piece.judgement or piece.judgement == "taken"):
             yield _join(held)
             held = []
         held.append(piece)

@@ -10,11 +10,19 @@ from .entries import FireCause, Lane, OnResume
 from .recurrence.schedule import Schedule
 
 
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A last-decided instant and the hash of the time-zone database that it was resolved with."""
+
+    decided: int
+    zone_sha256: str
+
+
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of the timeline under one schedule: scheduled instants in (after, until].
 
-    Amendments close a segment at their now and open the next. ``decided`` is the last scheduled instant
-    with a decision. Segments are decided independently.
+    Amendments close a segment at their now and open the next. ``mark`` is the last scheduled instant with a
+    decision (``after`` before the first). ``overtaken`` is a mark of earlier time-zone data that lies later than
+    ``mark``: instants up to it may have been decided under the old rules. Segments are decided independently.
     """
 
     schedule: Schedule
@@ -25,9 +33,16 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     tolerance: int | None
     not_before: int | None
     not_after: int | None
+    excluded: tuple[int, ...]
     after: int
     until: int | None
-    decided: int
+    mark: Mark
+    overtaken: Mark | None = None
+
+    @property
+    def decided(self) -> int:
+        """The last decided scheduled instant."""
+        return self.mark.decided
 
 
 class Pause(msgspec.Struct, frozen=True, array_like=True):
@@ -112,6 +127,13 @@ class DefaultJitter(msgspec.Struct, frozen=True, array_like=True):
     window: int
 
 
+class Adoption(msgspec.Struct, frozen=True, array_like=True):
+    """The time-zone database, by hash, that holds for instants after ``at``."""
+
+    at: int
+    zone_sha256: str
+
+
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """A tenant's book, folded. ``page`` is the last page number, effective or not."""
 
@@ -124,10 +146,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     settings: TenantSettings | None = None
     default_jitters: tuple[DefaultJitter, ...] = ()
     zone_version: str = ""
-    zone_sha256: str = ""
+    adoptions: tuple[Adoption, ...] = ()
     triggers: dict[str, TriggerState] = {}
     requests: dict[str, RememberedRequest] = {}
     closed: bool = False
+
+    @property
+    def zone_sha256(self) -> str:
+        """The hash of the time-zone database last adopted, empty before the first."""
+        return self.adoptions[-1].zone_sha256 if self.adoptions else ""
+
+    def zone_data_of(self, segment: Segment) -> str:
+        """The time-zone database that resolves a segment: the last adopted, or for a closed one the last before it."""
+        if segment.until is None:
+            return self.zone_sha256
+        before = [adoption.zone_sha256 for adoption in self.adoptions if adoption.at < segment.until]
+        return before[-1] if before else self.adoptions[0].zone_sha256
 
     def live(self, trigger: str) -> TriggerState | None:
         """The trigger, unless it does not exist or is deleted."""
@@ -140,7 +174,7 @@ def initial() -> State:
     return State()
 
 
-def segment_of(definition: Definition, after: int) -> Segment:
+def segment_of(definition: Definition, after: int, zone_sha256: str) -> Segment:
     """The open segment that a definition begins: instants strictly after ``after``."""
     return Segment(
         schedule=definition.schedule,
@@ -151,15 +185,17 @@ def segment_of(definition: Definition, after: int) -> Segment:
         tolerance=definition.tolerance,
         not_before=definition.not_before,
         not_after=definition.not_after,
+        excluded=definition.excluded,
         after=after,
         until=None,
-        decided=after,
+        mark=Mark(after, zone_sha256),
     )
 
 
 def same_timing(segment: Segment, definition: Definition) -> bool:
     """Whether a definition leaves the open segment's instants, releases and tolerance as they are."""
-    return msgspec.structs.replace(segment_of(definition, segment.after), decided=segment.decided) == segment
+    fresh = segment_of(definition, segment.after, "")
+    return msgspec.structs.replace(fresh, mark=segment.mark, overtaken=segment.overtaken) == segment
 
 
 def needed_jitters(

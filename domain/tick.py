@@ -208,11 +208,10 @@ class _TriggerDecision:
         if not self._trigger.deciding:
             return
         self._release_waiting()
-        database = self._zones.database(self._state.zone_sha256)
         for segment in self._trigger.segments:
             if self._exhausted():
                 return
-            timeline = Timeline(self._state, self._trigger, segment, database)
+            timeline = Timeline(self._state, self._trigger, segment, self._zones)
             last = self._decide_segment(timeline)
             if segment.until is not None and not self._exhausted() and timeline.next_undecided(last) is None:
                 self._emit(e.SegmentSettled(trigger=self._trigger.name, until=segment.until))
@@ -279,6 +278,8 @@ class _TriggerDecision:
         for run in runs:
             if run.judgement == "on-time":
                 self._fire_on_time(run)
+            elif run.judgement == "taken":
+                self._resolve(run, "coalesced", "coalesced", run.first)
             elif run.listed:
                 self._resolve_missed(run, firing, into)
             else:

@@ -87,7 +87,9 @@ class ClockUnusable(OperationalError):
 class ControlRefused(OperationalError):
     """Control answered a command with a rejection; carries its code and exit status."""
 
-    def __init__(self, code: str, message: str, *, hint: str = "", exit_status: ExitStatus = ExitStatus.REFUSED) -> None:
+    def __init__(
+        self, code: str, message: str, *, hint: str = "", exit_status: ExitStatus = ExitStatus.REFUSED
+    ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
         self.exit_status = exit_status

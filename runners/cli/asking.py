@@ -106,6 +106,7 @@ def give(place: Place, subject: str, request: Mapping[str, Json], request_id: st
     named: dict[str, Json] = {**request, "request_id": request_id or new_request_id()}
 
     async def work(asker: Asker) -> Row:
+        """Ask over the open connection."""
         return await asker.command(subject, named)
 
     return asking(place, work)
@@ -115,6 +116,7 @@ def look(place: Place, subject: str, request: Mapping[str, Json]) -> Row:
     """Ask for one object."""
 
     async def work(asker: Asker) -> Row:
+        """Ask over the open connection."""
         return await asker.ask(subject, request)
 
     return asking(place, work)
@@ -124,6 +126,7 @@ def look_at_rows(place: Place, subject: str, request: Mapping[str, Json]) -> lis
     """Ask for all rows of a list."""
 
     async def work(asker: Asker) -> list[Row]:
+        """Ask over the open connection."""
         return [row async for row in asker.rows(subject, request)]
 
     return asking(place, work)

@@ -32,6 +32,7 @@ def show_book(
         raise refused(f"--from {first} is no page", hint="pages are numbered from 1")
 
     async def show(asker: Asker) -> None:
+        """Ask for pages until there are no more, and print each as soon as it is whole."""
         held: Row | None = None
         place: Json = {"page": first, "entry": 0}
         while isinstance(place, dict):

@@ -24,7 +24,7 @@ FOLLOW_WAIT_S = 5.0
 RETRY_S = 0.5
 RETRIES_MAX = 60
 """Half a minute without an answer ends a follow."""
-_COLUMNS = ("scheduled", "trigger", "state", "cause", "lateness_ms", "outcome", "attempts", "count")
+_COLUMNS = ("scheduled", "trigger", "state", "cause", "lateness_ms", "delay_ms", "outcome", "attempts", "count")
 
 
 @click.group()
@@ -63,6 +63,7 @@ def list_fires(
             request[name] = text
 
     async def newest(asker: Asker) -> list[Row]:
+        """Ask for rows, newest first, until there are enough."""
         found: list[Row] = []
         before: Json = None
         while len(found) < limit:
@@ -106,6 +107,7 @@ def follow_fires(*, path: str, as_json: bool, data: Path | None, nats_url: str |
     request = _named(path)
 
     async def follow(asker: Asker) -> None:
+        """Ask for changes, for ever."""
         position = (await asker.ask("fires.follow", request)).get("position")
         while position is not None:
             asked = {**request, "after": position, "wait_s": FOLLOW_WAIT_S}
@@ -146,6 +148,15 @@ def _line(row: Row) -> str:
         f"{row['state']} ({row['cause']})",
         "" if row.get("count") == 1 else f"{row['count']} instants up to {row['last']}",
         f"{lateness:.1f} ms late" if isinstance(lateness, float) else "",
-        shown(row.get("outcome")) if row.get("outcome") else ("dispatched" if row.get("dispatched") else ""),
+        _progress(row),
     ]
     return "  ".join(part for part in parts if part)
+
+
+def _progress(row: Row) -> str:
+    """How far a fire has come: its outcome, else what the executor answered, else whether it was called."""
+    if row.get("outcome"):
+        return shown(row["outcome"])
+    if row.get("result"):
+        return f"answered: {shown(row['result'])}"
+    return "dispatched" if row.get("dispatched") else ""

@@ -1,101 +1,197 @@
 """The live view of ``fireledger up``: the newest fires of every tenant, as they happen. On a terminal only."""
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ..control_client import ControlClient
 from ..errors import OperationalError
 from ..json_edge import Json
 from ..lifecycle import pause
 
-ROWS_SHOWN_MAX = 18
+ROWS_SHOWN_MAX = 24
+ROWS_SHOWN_MIN = 4
+LINES_AROUND = 8
+"""Lines of the view that are not fires; a low terminal shows fewer fires."""
+ROWS_REMEMBERED_MAX = 2_000
+"""Fires that the counts are of: the newest that this view has seen."""
 TENANTS_SHOWN_MAX = 8
 """Tenants that are followed; the view is for looking, ``fires follow`` is for following."""
 REFRESH_PER_S = 4
+TENANTS_EVERY_S = 1.0
 RETRY_S = 1.0
+NAME_WIDTH_MAX = 30
 
-_COLUMNS = ("fire", "scheduled", "decided", "dispatched", "late", "delay", "state", "outcome")
-_STYLES = {"succeeded": "green", "failed": "red", "unknown": "yellow"}
+_COLUMNS = ("trigger", "scheduled", "decided", "dispatched", "lateness", "delay", "state", "outcome")
+_RIGHT = frozenset({"lateness", "delay"})
+_STYLES = {
+    "succeeded": "green",
+    "failed": "red",
+    "retryable": "red",
+    "final": "red",
+    "unknown": "yellow",
+    "held": "yellow",
+    "calling": "cyan",
+}
 _Row = dict[str, Json]
 
 
 class LiveView:
     """Follows fires and draws them until told to stop."""
 
-    def __init__(self, client: ControlClient, title: str) -> None:
+    def __init__(self, client: ControlClient, *, broker: str, logs: str) -> None:
+        """``broker`` and ``logs`` are shown: where it runs, and where its logs are."""
         self._client = client
-        self._title = title
+        self._broker = broker
+        self._logs = logs
+        self._tenants: list[str] = []
         self._rows: OrderedDict[str, _Row] = OrderedDict()
         self._trouble = ""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Draw until ``stop``. Control being away is shown, not raised."""
-        followed: dict[str, asyncio.Task[None]] = {}
-        with Live(self._table(), console=Console(), refresh_per_second=REFRESH_PER_S, transient=True) as live:
+        console = Console()
+        with Live(self.drawn(console.height), console=console, auto_refresh=False, transient=True) as live:
+            watching = asyncio.create_task(self._watch_tenants(stop))
             try:
                 while not await pause(1 / REFRESH_PER_S, stop):
-                    for tenant in await self._tenants():
-                        if tenant not in followed and len(followed) < TENANTS_SHOWN_MAX:
-                            followed[tenant] = asyncio.create_task(self._follow(tenant, stop))
-                    live.update(self._table())
+                    live.update(self.drawn(console.height), refresh=True)
             finally:
-                for task in followed.values():
-                    task.cancel()
-                await asyncio.gather(*followed.values(), return_exceptions=True)
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
 
-    async def _tenants(self) -> list[str]:
+    async def _watch_tenants(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            followed: set[str] = set()
+            while not stop.is_set():
+                await self._look_for_tenants()
+                for tenant in self._tenants[:TENANTS_SHOWN_MAX]:
+                    if tenant not in followed:
+                        followed.add(tenant)
+                        group.create_task(self._follow(tenant, stop))
+                await pause(TENANTS_EVERY_S, stop)
+
+    async def _look_for_tenants(self) -> None:
         try:
             answer = await self._client.ask("control.tenant.list", {}, timeout_s=2.0)
         except OperationalError as error:
             self._trouble = error.message
-            return []
+            return
         self._trouble = ""
-        return [str(row["tenant"]) for row in _rows(answer)]
+        names = [str(row["tenant"]) for row in _rows(answer)]
+        # Those who are followed already stay, whoever comes before them by name.
+        self._tenants += [name for name in names if name not in self._tenants]
 
     async def _follow(self, tenant: str, stop: asyncio.Event) -> None:
+        """Show the newest fires there are, then what changes."""
         position: Json = None
         while not stop.is_set():
             try:
                 answer = await self._client.ask("control.fires.follow", {"tenant": tenant, "after": position})
+                if position is None:
+                    known: dict[str, Json] = {"tenant": tenant, "limit": ROWS_SHOWN_MAX}
+                    self.note(reversed(_rows(await self._client.ask("control.fires.list", known))))
             except OperationalError:
                 await pause(RETRY_S, stop)
                 continue
             position = answer.get("position", position) if isinstance(answer, dict) else position
-            for row in _rows(answer):
-                self._note(row)
+            self.note(_rows(answer))
 
-    def _note(self, row: _Row) -> None:
-        key = str(row.get("key"))
-        self._rows[key] = row
-        self._rows.move_to_end(key)
-        while len(self._rows) > ROWS_SHOWN_MAX:
-            self._rows.popitem(last=False)
+    def note(self, rows: Iterable[_Row]) -> None:
+        """Take in fires, or what has changed of them."""
+        for row in rows:
+            key = str(row.get("key"))
+            self._rows[key] = row
+            while len(self._rows) > ROWS_REMEMBERED_MAX:
+                self._rows.popitem(last=False)
 
-    def _table(self) -> Table:
-        table = Table(title=self._title, caption=self._trouble or "Ctrl-C stops", expand=True)
-        for name in _COLUMNS:
-            table.add_column(name, no_wrap=name != "fire", justify="right" if name in ("late", "delay") else "left")
-        for row in reversed(self._rows.values()):
-            outcome = _outcome(row)
-            table.add_row(*_cells(row), f"[{_STYLES.get(outcome, 'dim')}]{outcome}[/]")
-        return table
+    def drawn(self, height: int) -> RenderableType:
+        """The view as it is now, for a terminal of so many lines."""
+        count = max(ROWS_SHOWN_MIN, min(ROWS_SHOWN_MAX, height - LINES_AROUND))
+        newest = sorted(self._rows.values(), key=_order, reverse=True)[:count]
+        return Group(self._header(), _table(newest, several=len(self._tenants) > 1), self._footer())
+
+    def _header(self) -> Text:
+        return Text.from_markup(
+            f"[bold]Fireledger[/] on {escape(self._broker)}\n{_counts(self._rows.values())}", overflow="ellipsis"
+        )
+
+    def _footer(self) -> Text:
+        if self._trouble:
+            return Text(self._trouble, style="yellow", no_wrap=True, overflow="ellipsis")
+        if not self._tenants:
+            return Text("no tenant yet; in another terminal: fireledger tenant create acme", style="dim")
+        return Text(
+            f"times are UTC   Ctrl-C stops   logs: {self._logs}", style="dim", no_wrap=True, overflow="ellipsis"
+        )
 
 
-def _cells(row: _Row) -> tuple[str, ...]:
-    name = f"{row.get('tenant')}/{row.get('trigger')}"
-    count = row.get("count")
+def _counts(rows: Iterable[_Row]) -> str:
+    """What became of the fires, and how late they were, in one line."""
+    outcomes: Counter[str] = Counter()
+    lateness: list[float] = []
+    for row in rows:
+        outcomes[_outcome(row) if row.get("state") == "fired" else str(row.get("state"))] += _count(row)
+        late = row.get("delay_ms")
+        if isinstance(late, int | float) and row.get("lane") == "on-time":
+            lateness.append(late)
+    counts = " · ".join(f"[{_STYLES.get(name, 'default')}]{name} {number:,}[/]" for name, number in outcomes.items())
+    if not lateness:
+        return counts or "nothing was due yet"
+    lateness.sort()
+    middle, high = lateness[len(lateness) // 2], lateness[min(len(lateness) - 1, len(lateness) * 99 // 100)]
+    return f"{counts} · delay p50 {middle:,.0f} ms, p99 {high:,.0f} ms"
+
+
+def _table(rows: list[_Row], *, several: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=False)
+    for name in _COLUMNS:
+        width = NAME_WIDTH_MAX if name == "trigger" else None
+        justify = "right" if name in _RIGHT else "left"
+        table.add_column(name, no_wrap=True, overflow="ellipsis", justify=justify, max_width=width)
+    for row in rows:
+        outcome = _outcome(row)
+        table.add_row(
+            *map(escape, _cells(row, several=several)), f"[{_STYLES.get(outcome, 'dim')}]{escape(outcome)}[/]"
+        )
+    return table
+
+
+def _cells(row: _Row, *, several: bool) -> tuple[str, ...]:
+    name = f"{row.get('tenant')}/{row.get('trigger')}" if several else str(row.get("trigger"))
     times = (_time(row.get(column)) for column in ("scheduled", "decided", "dispatched"))
     late, delay = (_milliseconds(row.get(column)) for column in ("lateness_ms", "delay_ms"))
-    state = str(row.get("state")) + (f" ×{count}" if isinstance(count, int) and count > 1 else "")
-    return (name, *times, late, delay, f"{state} ({row.get('cause')})")
+    return (name, *times, late, delay, _state(row))
+
+
+def _state(row: _Row) -> str:
+    """How the instant ended, and why."""
+    state, cause, count = str(row.get("state")), row.get("cause"), _count(row)
+    said = str(cause) if state == "fired" or cause == state else f"{state}: {cause}"
+    return f"{said} ×{count:,}" if count > 1 else said
 
 
 def _outcome(row: _Row) -> str:
-    return str(row.get("outcome") or row.get("result") or ("in progress" if row.get("dispatched") else "–"))
+    known = row.get("outcome") or row.get("result")
+    if known is not None or row.get("state") != "fired":
+        return str(known or "–")
+    return "calling" if row.get("dispatched") else "released"
+
+
+def _count(row: _Row) -> int:
+    count = row.get("count")
+    return count if isinstance(count, int) else 1
+
+
+def _order(row: _Row) -> tuple[str, str]:
+    return (str(row.get("scheduled")), str(row.get("key")))
 
 
 def _time(value: object) -> str:

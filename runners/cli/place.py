@@ -32,11 +32,6 @@ class Place:
     nats_url: str | None = None
     creds: Path | None = None
 
-    @property
-    def said(self) -> bool:
-        """Whether anything was said."""
-        return self != Place()
-
     def or_else(self, other: "Place") -> "Place":
         """This place, completed by another. A folder and an address are two ways of saying the same thing."""
         if self.data is None and self.nats_url is None:

@@ -19,7 +19,7 @@ from ..control.answers import preview_answer
 from ..control.definitions import given_schedule
 from ..control.refusals import refused, unknown_zone
 from ..json_edge import Json
-from .asking import Row, look_at_rows
+from .asking import Asker, Row, asking, rows_of
 from .output import emit_json, emit_table, examples
 from .place import Place, place_options
 from .trigger_options import schedule_options
@@ -77,11 +77,24 @@ def preview_trigger(
 
 def _of_trigger(place: Place, path: str, count: int, start: str | None) -> list[Row]:
     tenant, trigger = parse_trigger_path(path)
-    request: dict[str, Json] = {"tenant": tenant, "trigger": trigger, "count": min(count, COUNT_MAX)}
+    request: dict[str, Json] = {"tenant": tenant, "trigger": trigger}
     if start is not None:
         parse_instant(start)
         request["after"] = start
-    return look_at_rows(place, "trigger.preview", request)[:count]
+
+    async def coming(asker: Asker) -> list[Row]:
+        """Ask for instants until there are enough or no more."""
+        found: list[Row] = []
+        asked = request
+        while len(found) < count:
+            answer = await asker.ask("trigger.preview", {**asked, "count": count - len(found)})
+            found.extend(rows_of(answer))
+            if answer.get("next") is None:
+                break
+            asked = {**request, "after": answer["next"]}
+        return found
+
+    return asking(place, coming)
 
 
 def _of_schedule(given: dict[str, str], count: int, start: str | None) -> list[Row]:

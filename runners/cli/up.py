@@ -14,10 +14,12 @@ from ..broker.process import EmbeddedBroker
 from ..clock import OnStep, choose_clock
 from ..demo.scenario import DEMO_TENANT, choose_http_port, ensure_demo
 from ..entry_point import run_process
+from ..errors import BrokerUnavailable, OperationalError
 from ..jetstream.topology import executor_user
-from ..lifecycle import run_until_signalled
-from ..logs import configure_logs
+from ..lifecycle import pause, run_until_signalled
+from ..logs import configure_logs, get_log
 from ..supervisor.child import ChildCommand, module_command
+from ..supervisor.log_output import log_path
 from ..supervisor.supervisor import Running, Supervisor, UpOptions
 from .live import LiveView
 from .output import examples
@@ -27,6 +29,9 @@ from .run import parse_clock_bound
 PORT_MAX = 65_535
 DRAIN_S = 4.9
 """``up`` has stopped everything in less than this, or is cut off."""
+DEMO_RETRY_S = 0.5
+
+_log = get_log("up")
 
 
 @click.command(
@@ -75,29 +80,47 @@ def up(*, data: Path | None, port: int, demo: bool, clock_bound: int | None, on_
         port=port,
         tenants=(DEMO_TENANT,) if demo else (),
         runner_options=tuple(runner_options),
+        logs_to_file=sys.stdout.isatty() and sys.stderr.isatty(),
         extra=session.executors if demo else None,
+        overdue=session.overdue,
     )
-    raise SystemExit(run_process(lambda: run_until_signalled(session.main(options), drain_s=DRAIN_S)))
+    status = run_process(lambda: run_until_signalled(session.main(options), drain_s=DRAIN_S))
+    if session.refused is not None:
+        raise session.refused
+    raise SystemExit(status)
 
 
 class _Session:
     """What ``up`` shows and adds around the supervisor."""
 
     def __init__(self, *, demo: bool, clock_text: str, epsilon: Duration) -> None:
+        self.refused: OperationalError | None = None
+        """Why nothing was started; told like any other command's failure."""
         self._demo = demo
         self._clock_text = clock_text
         self._epsilon = epsilon
         self._http_port = 0
         self._stop = asyncio.Event()
+        self._started = False
 
     def main(self, options: UpOptions) -> Callable[[asyncio.Event], Awaitable[None]]:
         """The coroutine function that runs until told to stop."""
 
         async def run(stop: asyncio.Event) -> None:
             self._stop = stop
-            await Supervisor(options, self._on_ready).run(stop)
+            try:
+                await Supervisor(options, self._on_ready).run(stop)
+            except OperationalError as error:
+                if self._started:
+                    raise
+                self.refused = error
 
         return run
+
+    def overdue(self) -> None:
+        """Tell a person at a terminal, who does not see the logs."""
+        if sys.stdout.isatty():
+            click.echo("the runners are not ready yet: see the logs, or ask: fireledger status", err=True)
 
     async def executors(self, broker: EmbeddedBroker) -> list[ChildCommand]:
         """The demo's executors."""
@@ -109,11 +132,25 @@ class _Session:
         ]
 
     async def _on_ready(self, running: Running) -> None:
+        self._started = True
         if self._demo:
-            await ensure_demo(running.operator, f"http://127.0.0.1:{self._http_port}")
+            await self._make_demo(running)
         folder, url = running.broker.folder.path, running.broker.url
         epsilon = format_duration(self._epsilon)
         click.echo(f'ready data={folder} broker={url} clock="{self._clock_text}" epsilon={epsilon}')
         sys.stdout.flush()
         if sys.stdout.isatty():
-            await LiveView(running.operator, f"Fireledger on {url}").run(self._stop)
+            logs = str(log_path(folder)) if sys.stderr.isatty() else "stderr"
+            await LiveView(running.operator, broker=url, logs=logs).run(self._stop)
+            click.echo("stopping; Ctrl-C again stops at once", err=True)
+
+    async def _make_demo(self, running: Running) -> None:
+        """Create the demo, however often control goes away meanwhile."""
+        while not self._stop.is_set():
+            try:
+                await ensure_demo(running.operator, f"http://127.0.0.1:{self._http_port}")
+            except BrokerUnavailable as error:
+                _log.warning("demo-waits", reason=error.message)
+                await pause(DEMO_RETRY_S, self._stop)
+            else:
+                return

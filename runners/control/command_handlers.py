@@ -45,6 +45,7 @@ class CommandHandlers:
         database = self._zones.current
 
         def build(_state: State, _now: int) -> c.Command:
+            """The command as the book stands now."""
             database.zone(settings.zone)
             return c.CreateTenant(settings=settings, zone_version=database.version, zone_sha256=database.sha256)
 
@@ -56,6 +57,7 @@ class CommandHandlers:
         request = r.read_request(content, r.TenantOptions)
 
         def build(state: State, _now: int) -> c.Command:
+            """The command as the book stands now."""
             if state.settings is None:
                 raise no_tenant(request.tenant)
             settings = new_settings(request, state.settings)
@@ -71,6 +73,7 @@ class CommandHandlers:
         self._check_options(request)
 
         def build(state: State, now: int) -> c.Command:
+            """The command as the book stands now."""
             if state.settings is None:
                 raise no_tenant(request.tenant)
             definition = new_definition(request, now=now, zone=state.settings.zone)
@@ -85,6 +88,7 @@ class CommandHandlers:
         self._check_options(request)
 
         def build(state: State, now: int) -> c.AmendTrigger:
+            """The command as the book stands now."""
             trigger = live_trigger(state, request.tenant, request.trigger)
             definition = amended_definition(request, trigger.definition, now=now)
             self._zones.database(state.zone_sha256).zone(definition.zone)
@@ -123,6 +127,7 @@ class CommandHandlers:
         check_trigger(request.trigger)
 
         def build(state: State, _now: int) -> c.Command:
+            """The command as the book stands now."""
             if state.settings is None:
                 raise no_tenant(request.tenant)
             return command

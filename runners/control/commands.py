@@ -22,7 +22,7 @@ from fireledger.domain.rejections import Rejection
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 
-from ..clock import Clock, Reading
+from ..clock import Clock, ClockHeld, Reading
 from ..errors import BrokerUnavailable
 from ..identity import new_commit_id
 from ..jetstream.ledger import Append, Committed, Ledger, Lost
@@ -90,8 +90,11 @@ class CommandWriter:
         return decided
 
     def now_for(self, book: Book) -> int:
-        """The *now* that a page written at this moment would have. Raises ControlRefused, ClockHeld."""
-        return page_now(book.state, self._read_clock().earliest)
+        """The *now* that a page written at this moment would have; the book's own while the clock is held."""
+        try:
+            return page_now(book.state, self._clock.now().earliest)
+        except ClockHeld:
+            return book.state.now
 
     async def execute(self, asked: Asked, build: Build) -> Done:
         """Carry a command out and return once it is known to have taken effect.

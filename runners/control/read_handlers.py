@@ -158,6 +158,7 @@ class ReadHandlers:
             return {"rows": [], "position": rows.position, "missed": False}
 
         def changed() -> list[FireRow]:
+            """What is new by now."""
             return rows.changed_since(request.tenant, request.trigger, after, limit=limit)
 
         if not changed():

@@ -5,7 +5,7 @@ place reads them.
 """
 
 from hashlib import sha256
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -179,7 +179,6 @@ class StatusRequest(Request, frozen=True, kw_only=True):
     """How everything is."""
 
 
-Verb = Literal["create", "amend", "show", "list", "pause", "resume", "delete", "preview", "follow"]
 _Read = TypeVar("_Read", bound=Request)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fireledger.domain.due import AT_ONCE, next_due
-from fireledger.domain.entries import BookClosed, BookEntry, TenantAmended, TenantCreated, ZoneDataAdopted
+from fireledger.domain.entries import BookEntry, ClockNoted
 from fireledger.domain.limits import OBSERVE_WITHIN
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
@@ -20,10 +20,6 @@ OBSERVE_AFTER_S = 0.75 * OBSERVE_WITHIN / 1_000_000
 
 _BAD_TRIGGER = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What a trigger that cannot be decided may raise; deciding it will find out and quarantine it."""
-
-
-_WHOLE_BOOK = (TenantCreated, TenantAmended, ZoneDataAdopted, BookClosed)
-"""Entries that may change the row of any trigger."""
 
 
 @dataclass(slots=True)
@@ -150,10 +146,11 @@ def touched(entries: tuple[BookEntry, ...], state: State) -> set[str]:
     """The triggers whose rows a page's entries may have changed."""
     names: set[str] = set()
     for entry in entries:
-        if isinstance(entry, _WHOLE_BOOK):
+        if isinstance(entry, ClockNoted):
+            continue
+        name = getattr(entry, "trigger", None)
+        if name is None:
+            # About the tenant, its zone data or the whole book: any row may have moved.
             return set(state.triggers)
-        trigger = getattr(entry, "trigger", None)
-        if trigger is None:
-            return set(state.triggers)
-        names.add(trigger)
+        names.add(name)
     return names

@@ -34,10 +34,12 @@ class Child:
     the read end of a pipe that closes when the supervisor ends, however it ends.
     """
 
-    def __init__(self, command: ChildCommand) -> None:
+    def __init__(self, command: ChildCommand, *, output: int) -> None:
+        """``output``: the descriptor that takes what the process says on stdout and stderr."""
         self.name = command.name
         self.restart_count = 0
         self._command = command
+        self._output = output
         self._process: asyncio.subprocess.Process | None = None
         self._pipe = -1
 
@@ -48,7 +50,16 @@ class Child:
         return process.pid if process is not None and process.returncode is None else 0
 
     async def run(self, stop: asyncio.Event, *, stop_within_s: float) -> None:
-        """Run and restart until ``stop``; then SIGTERM, and SIGKILL after ``stop_within_s``."""
+        """Run and restart until ``stop``; then SIGTERM, and SIGKILL after ``stop_within_s``.
+
+        Cancelled, it lets go of the pipe, which tells the process to drain and end by itself.
+        """
+        try:
+            await self._keep(stop, stop_within_s)
+        finally:
+            self._close_pipe()
+
+    async def _keep(self, stop: asyncio.Event, stop_within_s: float) -> None:
         backoff = Backoff(RESTART_FIRST_S, RESTART_MAX_S)
         loop = asyncio.get_running_loop()
         while not stop.is_set():
@@ -75,7 +86,8 @@ class Child:
                 sys.executable,
                 *self._command.arguments,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=sys.stderr.fileno(),
+                stdout=self._output,
+                stderr=self._output,
                 pass_fds=(read_end,),
                 env={**os.environ, PARENT_FD_VARIABLE: str(read_end)},
                 start_new_session=True,
@@ -104,7 +116,6 @@ class Child:
             _log.warning("runner-killed", runner=self.name, pid=process.pid)
             _signal(process, signal.SIGKILL)
             await ended
-        self._close_pipe()
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -1,10 +1,10 @@
 """One machine's Fireledger: locks the data folder, runs broker and runners, keeps them up, stops them in order."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ..broker.folder import DataFolder
 from ..broker.process import EmbeddedBroker
@@ -16,7 +16,8 @@ from ..jetstream.topology import UserName
 from ..json_edge import Json
 from ..lifecycle import Backoff, pause
 from ..logs import get_log
-from .child import RESTART_FIRST_S, RESTART_MAX_S, Child, ChildCommand, runner_command
+from .child import RESTART_FIRST_S, RESTART_MAX_S, STABLE_S, Child, ChildCommand, runner_command
+from .log_output import log_output
 
 RUNNERS_STOP_WITHIN_S = 3.5
 """Runners drain in this time; with the broker's clean stop after it, ``up`` ends in under 5 seconds."""
@@ -35,13 +36,19 @@ _log = get_log("supervisor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
-    """What ``up`` was asked for. ``runner_options`` are passed to every runner as they are."""
+    """What ``up`` was asked for. ``runner_options`` are passed to every runner as they are.
+
+    ``logs_to_file``: everybody's logs go to a file in the data folder instead of stderr, from the lock to the end.
+    ``overdue`` is called when the runners take too long to be ready.
+    """
 
     data: Path
     port: int = 0
     tenants: tuple[str, ...] = ()
     runner_options: tuple[str, ...] = ()
+    logs_to_file: bool = False
     extra: Callable[[EmbeddedBroker], Awaitable[list[ChildCommand]]] | None = None
+    overdue: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -62,41 +69,37 @@ class Supervisor:
         self._on_ready = on_ready
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until ``stop``. Raises FolderInUse, FolderUnusable, BrokerUnavailable, SettingsDiffer at start."""
+        """Run until ``stop``. Raises FolderInUse, FolderUnusable, BrokerUnavailable, SettingsDiffer at start.
+
+        A failure of the supervisor itself sets ``stop``, and is raised once everything has ended in order.
+        """
         folder = DataFolder.open(self._options.data)
         lock = folder.lock()
         try:
-            broker = EmbeddedBroker(folder, lock, port=self._options.port, tenants=self._options.tenants)
-            await broker.start()
-            try:
-                await self._run_on(broker, stop)
-            finally:
-                await broker.stop()
+            with log_output(folder.path, to_file=self._options.logs_to_file) as output:
+                broker = EmbeddedBroker(folder, lock, port=self._options.port, tenants=self._options.tenants)
+                await broker.start()
+                try:
+                    await self._run_on(broker, output, stop)
+                finally:
+                    await broker.stop()
         finally:
             lock.release()
 
-    async def _run_on(self, broker: EmbeddedBroker, stop: asyncio.Event) -> None:
+    async def _run_on(self, broker: EmbeddedBroker, output: int, stop: asyncio.Event) -> None:
         await provision(login_of(broker, UserName.ADMIN), tenants=broker.tenants)
         await verify_accounts(login_of(broker, UserName.SYSTEM), tenants=broker.tenants)
         commands = [self._runner(broker, kind) for kind in ("control", "scheduler", "dispatcher")]
         if self._options.extra is not None:
             commands.extend(await self._options.extra(broker))
-        children = {command.name: Child(command) for command in commands}
+        children = {command.name: Child(command, output=output) for command in commands}
         operator = await BrokerConnection.open(login_of(broker, UserName.OPERATOR), name="supervisor")
         running = Running(broker, children, ControlClient(operator))
-        watching = asyncio.create_task(self._keep_broker(broker, stop), name="broker-watch")
-        admitting = asyncio.create_task(self._admit_executors(running, stop), name="executor-users")
-        announcing = asyncio.create_task(self._announce(running, stop), name="announce")
+        parts = [child.run(stop, stop_within_s=RUNNERS_STOP_WITHIN_S) for child in children.values()]
+        parts += [self._keep_broker(broker, stop), self._announce(running, stop), self._admit_executors(running, stop)]
         try:
-            async with asyncio.TaskGroup() as group:
-                for child in children.values():
-                    group.create_task(child.run(stop, stop_within_s=RUNNERS_STOP_WITHIN_S), name=child.name)
-                group.create_task(_raise_from(announcing, stop), name="announced")
+            await _all_until_stopped(parts, stop)
         finally:
-            for task in (announcing, admitting, watching):
-                task.cancel()
-                with suppress(asyncio.CancelledError, OperationalError):
-                    await task
             await operator.close()
 
     def _runner(self, broker: EmbeddedBroker, kind: str) -> ChildCommand:
@@ -112,6 +115,8 @@ class Supervisor:
             if loop.time() > overdue_at:
                 _log.error("not-ready", after_s=READY_WITHIN_S, hint="see what the runners logged above")
                 overdue_at = loop.time() + READY_WITHIN_S
+                if self._options.overdue is not None:
+                    self._options.overdue()
             if await pause(READY_POLL_S, stop):
                 return
         running.ready.set()
@@ -126,7 +131,8 @@ class Supervisor:
 
     async def _admit_executors(self, running: Running, stop: asyncio.Event) -> None:
         """Give each new tenant's executors a broker user and their deduplication bucket."""
-        await running.ready.wait()
+        if await _unless(stop, running.ready.wait()) is None:
+            return
         while not await pause(TENANTS_POLL_S, stop):
             try:
                 answer = await running.operator.ask("control.tenant.list", {}, timeout_s=5.0)
@@ -143,34 +149,64 @@ class Supervisor:
         _log.info("executor-user-added", tenant=tenant)
 
     async def _keep_broker(self, broker: EmbeddedBroker, stop: asyncio.Event) -> None:
-        backoff = Backoff(RESTART_FIRST_S, RESTART_MAX_S)
+        backoff, loop = Backoff(RESTART_FIRST_S, RESTART_MAX_S), asyncio.get_running_loop()
         while not stop.is_set():
-            status = await broker.wait()
-            if stop.is_set():
+            started_at = loop.time()
+            status = await _unless(stop, broker.wait())
+            if status is None:
                 return
-            wait_s = backoff.next_s()
-            _log.error("broker-ended", status=status, restart_in_s=wait_s)
-            if await pause(wait_s, stop):
-                return
+            if loop.time() - started_at > STABLE_S:
+                backoff.reset()
+            _log.error("broker-ended", status=status)
+            await self._restart_broker(broker, backoff, stop)
+
+    async def _restart_broker(self, broker: EmbeddedBroker, backoff: Backoff, stop: asyncio.Event) -> None:
+        """Try until it runs again: its port may be taken for a moment, its disk full for longer."""
+        while not await pause(backoff.next_s(), stop):
             try:
-                await broker.restart()
-            except BrokerUnavailable as error:
+                if await _unless(stop, broker.restart()) is None:
+                    return
+            except OperationalError as error:
                 _log.error("broker-restart-failed", reason=error.message, hint=error.hint)
                 continue
             _log.info("broker-restarted", pid=broker.pid)
-            backoff.reset()
+            return
+
+
+_Result = TypeVar("_Result")
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[None, None, _Result]) -> _Result | None:
+    """The work's result, or None when ``stop`` was first; the work is cancelled then."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+async def _all_until_stopped(parts: Sequence[Coroutine[None, None, None]], stop: asyncio.Event) -> None:
+    """Run the parts until all have ended. What fails ends the whole, but in order: the others get time to drain."""
+
+    def on_end(task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            stop.set()
+
+    tasks = [asyncio.create_task(part) for part in parts]
+    for task in tasks:
+        task.add_done_callback(on_end)
+    failures = [ended for ended in await asyncio.gather(*tasks, return_exceptions=True) if ended is not None]
+    if failures:
+        raise failures[0]
 
 
 def _names(answer: Json) -> list[str]:
     rows = answer.get("rows") if isinstance(answer, dict) else None
     names = [row.get("tenant") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return [name for name in names if isinstance(name, str)]
-
-
-async def _raise_from(task: "asyncio.Task[None]", stop: asyncio.Event) -> None:
-    """Let a failed announcement end the group; a finished one waits for the stop with the others."""
-    await asyncio.shield(task)
-    await stop.wait()
 
 
 def login_of(broker: EmbeddedBroker, user: str) -> Login:

@@ -59,15 +59,16 @@ async def test_reads_on_the_command_line(service: Service) -> None:
     shown = await service.run("fires", "show", str(fires[0]["key"]))
     assert (shown.status, "\nstate " in shown.stdout) == (0, True)
     table = await service.run("fires", "list", "looks")
-    assert table.stdout.splitlines()[0].split() == [
-        "SCHEDULED", "TRIGGER", "STATE", "CAUSE", "LATENESS", "MS", "OUTCOME", "ATTEMPTS", "COUNT"
-    ]  # fmt: skip
+    headings = "SCHEDULED TRIGGER STATE CAUSE LATENESS MS DELAY MS OUTCOME ATTEMPTS COUNT"
+    assert table.stdout.splitlines()[0].split() == headings.split()
     pages = await service.rows("book", "show", "looks", "--from", "2", "--json")
     assert [(page["page"], page["command"]) for page in pages] == [(2, "create-trigger.v1"), (3, "tick.v1")]
     text = await service.run("book", "show", "looks")
     assert text.stdout.splitlines()[0].startswith("page 1  ")
     preview = await service.rows("trigger", "preview", "looks/second", "-n", "3", "--json")
     assert [list(row)[:3] for row in preview] == [["scheduled", "release", "local"]] * 3
+    many = await service.rows("trigger", "preview", "looks/second", "-n", "1500", "--json")
+    assert len({str(row["scheduled"]) for row in many}) == 1500
 
 
 async def test_the_same_request_id_is_carried_out_once(service: Service) -> None:

@@ -114,6 +114,21 @@ async def test_a_book_shows_no_payload(service: Service) -> None:
     assert "25 bytes" in str(answer)
 
 
+async def test_reads_need_no_certain_clock(service: Service) -> None:
+    """With an uncertain or a held clock triggers are still shown, listed and previewed."""
+    await service.create("clockless")
+    named: dict[str, Json] = {"tenant": "clockless", "trigger": "nightly"}
+    service.clock.epsilon = 150_000
+    assert (await service.ask("trigger.show", **named))["state"] == "active"
+    service.clock.held = True
+    assert len(rows_of(await service.ask("trigger.list", tenant="clockless"))) == 1
+    assert len(rows_of(await service.ask("trigger.preview", **named, count=2))) == 2
+    refused = await service.refusal("trigger.pause", **named)
+    assert (refused.code, refused.exit_status) == ("clock-held", ExitStatus.UNAVAILABLE)
+    status = await service.ask("status")
+    assert "the simulated clock is held" in str(status["problems"])
+
+
 async def test_a_preview_of_a_trigger_knows_its_limits(service: Service) -> None:
     """Jitter, not-after and the number of fires left count; a paused trigger says so."""
     await service.create("limits", cron="0 * * * *", max_fires=3, jitter="10m", paused=True)

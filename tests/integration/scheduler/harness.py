@@ -108,30 +108,32 @@ class Desk:
 
     async def do(self, tenant: str, command: Command) -> tuple[e.BookEntry, ...]:
         """Append a command's page and return its entries once it is read back and took effect."""
-        while True:
-            book, reading = self.fold.book(tenant), self.clock.now()
-            inputs = PageInputs(
-                now=page_now(book.state, reading.earliest),
-                earliest=reading.earliest,
-                latest=max(reading.latest, book.state.now),
-                clock_source="test",
-                as_of=book.state.as_of,
-                owner="desk",
-            )
-            entries = decide(book.state, command, Inputs(recorded=inputs, zones=ZONES))
-            assert isinstance(entries, tuple), entries
-            commit_id = new_commit_id()
-            page = next_page(book, commit_id=commit_id, inputs=inputs, command=command, entries=entries)
-            append = Append(book_subject(tenant), encode_page(page), commit_id, book.head.sequence)
-            outcome = await self.ledger.append(append)
-            await self.reached(tenant, page.number)
-            if isinstance(outcome, Committed):
-                assert self.fold.book(tenant).state.effective_page >= page.number, "the command took no effect"
-                return entries
+        number, append, entries = self._command(tenant, command)
+        while not isinstance(await self.ledger.append(append), Committed):
             self.conflicts += 1
+            await self._reached(tenant, number)
+            number, append, entries = self._command(tenant, command)
+        await self._reached(tenant, number)
+        assert self.fold.book(tenant).state.effective_page >= number, "the command took no effect"
+        return entries
 
-    async def reached(self, tenant: str, number: int) -> None:
-        """Return once the book is read up to a page."""
+    def _command(self, tenant: str, command: Command) -> tuple[int, Append, tuple[e.BookEntry, ...]]:
+        book, reading = self.fold.book(tenant), self.clock.now()
+        inputs = PageInputs(
+            now=page_now(book.state, reading.earliest),
+            earliest=reading.earliest,
+            latest=max(reading.latest, book.state.now),
+            clock_source="test",
+            as_of=book.state.as_of,
+            owner="desk",
+        )
+        entries = decide(book.state, command, Inputs(recorded=inputs, zones=ZONES))
+        assert isinstance(entries, tuple), entries
+        commit_id = new_commit_id()
+        page = next_page(book, commit_id=commit_id, inputs=inputs, command=command, entries=entries)
+        return page.number, Append(book_subject(tenant), encode_page(page), commit_id, book.head.sequence), entries
+
+    async def _reached(self, tenant: str, number: int) -> None:
         await until(
             lambda: self.fold.book(tenant).head.number >= number, timeout_s=10, what=f"page {number} is read back"
         )
@@ -262,6 +264,7 @@ class Running:
     clock: SimulatedClock
     stop: asyncio.Event
     task: asyncio.Task[None]
+    may_fail: bool = False
 
     async def kill(self) -> None:
         """End it without any good-bye."""
@@ -300,6 +303,8 @@ async def scheduling(
         yield running
     finally:
         stop.set()
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait_for(task, 10)
+        await asyncio.wait({task}, timeout=10)
         await connection.close()
+        assert task.done(), "the scheduler did not stop"
+        if not (task.cancelled() or running.may_fail):
+            task.result()

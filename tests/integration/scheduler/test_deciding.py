@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import cast
 
 import pytest
 
@@ -9,8 +10,13 @@ from fireledger.domain import entries as e
 from fireledger.domain.commands import AmendTrigger
 from fireledger.domain.due import next_due
 from fireledger.domain.instants import SECOND
+from fireledger.domain.page import MalformedPage
 from fireledger.domain.state import State, TriggerState
 from fireledger.domain.zones import ZoneLibrary
+from fireledger.runners.errors import LogGap
+from fireledger.runners.identity import new_commit_id
+from fireledger.runners.jetstream.ledger import Append
+from fireledger.runners.scheduler.drafts import book_subject
 from tests.integration.brokers import RunningBroker
 from tests.integration.scheduler.harness import Desk, Running, definition, opened_desk, percentile, scheduling
 from tests.waiting import until
@@ -132,3 +138,23 @@ async def test_a_restarted_broker_is_survived(broker: RunningBroker) -> None:
         desk.check_exactly_once("acme")
         desk.check_never_early("acme")
         assert not running.task.done()
+
+
+async def test_a_page_that_cannot_be_folded_stops_the_scheduler(broker: RunningBroker) -> None:
+    """Bytes in a book that are no page end the scheduler loudly instead of being skipped."""
+    # The desk reads the same log, and ends the same way.
+    with pytest.raises(MalformedPage):
+        await _append_garbage(broker)
+
+
+async def _append_garbage(broker: RunningBroker) -> None:
+    async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
+        running.may_fail = True
+        await desk.create("acme", "a")
+        await until(lambda: bool(desk.decided("acme")), timeout_s=5, what="a decision")
+        await desk.ledger.append(Append(book_subject("globex"), b"not a page", new_commit_id(), 0))
+        await asyncio.wait({running.task}, timeout=5)
+        error = running.task.exception()
+        assert isinstance(error, ExceptionGroup)
+        causes = cast("ExceptionGroup[Exception]", error).exceptions
+        assert [type(cause) for cause in causes] == [LogGap]

@@ -1,0 +1,81 @@
+"""What control answers: the sentence about policies, and what an amendment changes."""
+
+import pytest
+
+from fireledger.domain.definition import Definition, Missed, Overlap, seal_plain
+from fireledger.domain.instants import MINUTE, Instant
+from fireledger.domain.preview import Previewed
+from fireledger.domain.recurrence.schedule import IntervalSchedule
+from fireledger.runners.control.answers import changes, policy_sentence
+from fireledger.runners.control.refusals import code_of, from_value_error
+from fireledger.runners.errors import BrokerUnavailable, RolledBack
+
+
+def definition(missed: Missed, overlap: Overlap, *, horizon: int = 30 * MINUTE) -> Definition:
+    """A definition with these policies."""
+    return Definition(
+        schedule=IntervalSchedule(source="1h", period=60 * MINUTE, anchor=0),
+        zone="UTC",
+        gap="skip",
+        fold="both",
+        target="nats:x",
+        payload=seal_plain(b""),
+        missed=missed,
+        overlap=overlap,
+        horizon=horizon,
+        cap=5,
+    )
+
+
+@pytest.mark.parametrize(
+    "missed,words",
+    [
+        ("fire-once-now", "the newest missed instant fires once for all that were missed"),
+        ("fire-all", "the newest 5 missed instants all fire, oldest first"),
+        ("skip", "missed instants are skipped and recorded"),
+    ],
+)
+def test_one_sentence_tells_of_outages(missed: Missed, words: str) -> None:
+    """The policy in plain words, with the horizon."""
+    sentence = policy_sentence(definition(missed, "skip"))
+    assert sentence.startswith(f"After an outage, {words}, and those older than 30m expire unfired; ")
+    assert sentence.count(".") == 1
+
+
+@pytest.mark.parametrize(
+    "overlap,words", [("skip", "is skipped and recorded"), ("queue", "waits for it"), ("allow", "fires beside it")]
+)
+def test_the_sentence_tells_of_overlap(overlap: Overlap, words: str) -> None:
+    """What happens when a fire is due while another is open."""
+    assert words in policy_sentence(definition("skip", overlap)).partition("; ")[2]
+
+
+def previewed(*instants: tuple[int, int]) -> list[Previewed]:
+    """Instants with their releases."""
+    return [Previewed(Instant(at), Instant(release), f"local {at}") for at, release in instants]
+
+
+def test_changes_name_each_instant() -> None:
+    """An instant of both stays, or moves when only its release differs; else it vanishes or appears."""
+    found = changes(previewed((0, 0), (10, 10), (20, 20)), previewed((0, 0), (10, 15), (25, 25)), count=10)
+    assert [row["change"] for row in found] == ["stays", "moves", "vanishes", "appears"]
+    assert found[1]["was_release"] == "1970-01-01T00:00:00.000010Z"
+
+
+def test_what_lies_behind_the_shorter_view_is_not_called_a_change() -> None:
+    """Where one list was cut, nothing is said of what comes after its end."""
+    before = previewed((0, 0), (10, 10), (20, 20))
+    after = previewed((0, 0), (5, 5), (10, 10))
+    assert [row["change"] for row in changes(before, after, count=3)] == ["stays", "appears", "stays"]
+
+
+def test_every_operational_error_has_a_code() -> None:
+    """The kind of error in kebab-case."""
+    assert code_of(BrokerUnavailable("x")) == "broker-unavailable"
+    assert code_of(RolledBack("x")) == "rolled-back"
+
+
+def test_a_value_error_of_no_known_kind_is_a_defect() -> None:
+    """It is raised again rather than blamed on the caller."""
+    with pytest.raises(ValueError, match="surprise"):
+        from_value_error(ValueError("surprise"))
