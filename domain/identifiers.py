@@ -56,6 +56,11 @@ def slot_of(tenant: str) -> int:
     return zlib.crc32(tenant.encode()) % SLOT_COUNT
 
 
+def book_subject(tenant: str) -> str:
+    """The subject of a tenant's book. Raises MalformedName."""
+    return f"book.{slot_of(check_tenant(tenant))}.{tenant}"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class FireKey:
     """The identity of a fire: tenant, trigger, scheduled instant (microseconds) and sequence.

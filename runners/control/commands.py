@@ -12,20 +12,21 @@ from fireledger.domain.book import Book, next_page, page_now
 from fireledger.domain.commands import Command
 from fireledger.domain.decide import decide, repetition
 from fireledger.domain.entries import BookEntry
-from fireledger.domain.identifiers import slot_of
+from fireledger.domain.identifiers import book_subject
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import format_duration
 from fireledger.domain.limits import CLOCK_UNCERTAINTY_MAX, PAGE_ENTRIES_MAX
 from fireledger.domain.logic_version import CURRENT_LOGIC_VERSION
-from fireledger.domain.page import Page, PageInputs, encode_page
+from fireledger.domain.page import Page, PageInputs
 from fireledger.domain.rejections import Rejection
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 
 from ..clock import Clock, ClockHeld, Reading
 from ..errors import BrokerUnavailable
+from ..eventsourcing_store.books import BookRepository
 from ..identity import new_commit_id
-from ..jetstream.ledger import Append, Committed, Ledger, Lost
+from ..jetstream.ledger import Committed, Ledger, Lost
 from ..logs import get_log
 from .model import Model, OwnPage
 from .refusals import CLOCK_UNCERTAIN, PAGE_INEFFECTIVE, TENANT_BUSY, from_rejection, unavailable
@@ -68,6 +69,7 @@ class CommandWriter:
 
     def __init__(self, *, ledger: Ledger, model: Model, clock: Clock, zones: ZoneLibrary, runner_id: str) -> None:
         self._ledger = ledger
+        self._repository = BookRepository(ledger)
         self._model = model
         self._clock = clock
         self._zones = zones
@@ -76,7 +78,7 @@ class CommandWriter:
 
     async def catch_up(self, tenant: str) -> Book:
         """The book as the stream's leader has it now. Raises BrokerUnavailable, RolledBack."""
-        head = await self._ledger.head(subject_of(tenant))
+        head = await self._ledger.head(book_subject(tenant))
         if head is not None:
             await self._wait_for(tenant, head.sequence)
         return self._model.book(tenant)
@@ -172,9 +174,8 @@ class CommandWriter:
 
     async def _append(self, book: Book, page: Page) -> Done | None:
         """Append and read back. None: another writer was quicker, and its page is folded."""
-        append = Append(subject_of(book.tenant), encode_page(page), page.commit_id, book.head.sequence)
         with self._model.watching(page.commit_id) as own:
-            outcome = await self._ledger.append(append)
+            outcome = await self._repository.save(page, book)
             match outcome:
                 case Committed():
                     await self._wait_for(book.tenant, outcome.sequence)
@@ -231,11 +232,6 @@ class CommandWriter:
                 del self._locks[tenant]
             else:
                 self._locks[tenant] = (lock, users - 1)
-
-
-def subject_of(tenant: str) -> str:
-    """The subject of a tenant's book."""
-    return f"book.{slot_of(tenant)}.{tenant}"
 
 
 def _busy(tenant: str) -> Exception:

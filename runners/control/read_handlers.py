@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from msgspec import UNSET
 
-from fireledger.domain.identifiers import check_tenant, check_trigger, parse_fire_key
+from fireledger.domain.identifiers import book_subject, check_tenant, check_trigger, parse_fire_key
 from fireledger.domain.instants import parse_instant
 from fireledger.domain.page import decode_page
 from fireledger.domain.zones import ZoneLibrary
@@ -31,7 +31,7 @@ from .answers import (
     trigger_line,
 )
 from .command_handlers import live_trigger, no_tenant
-from .commands import CommandWriter, subject_of
+from .commands import CommandWriter
 from .model import Model
 from .refusals import CONTROL_BUSY, FIRE_MISSING, refused, unavailable
 
@@ -184,7 +184,7 @@ class ReadHandlers:
         if start is None:
             return {"rows": [], "next": None}
         shown = _PagesShown(limit=_limit(request.limit), skip=request.entry)
-        pages = read_subject(self._connection, LEDGER, subject_of(request.tenant), from_sequence=start)
+        pages = read_subject(self._connection, LEDGER, book_subject(request.tenant), from_sequence=start)
         async with aclosing(pages):
             async for stored in pages:
                 if not shown.add(stored):

@@ -14,7 +14,7 @@ from uuid import UUID
 from eventsourcing.persistence import AggregateRecorder, DataError, IntegrityError, ProgrammingError, StoredEvent
 
 from fireledger.domain.book import Book, empty_book, fold_page
-from fireledger.domain.identifiers import MalformedName, check_tenant, slot_of
+from fireledger.domain.identifiers import MalformedName, book_subject
 from fireledger.domain.page import BOOK_PAGE_TOPIC, MalformedPage, Page, body_hash, book_seed, decode_page, encode_page
 
 from ..errors import RolledBack
@@ -29,11 +29,6 @@ from .wire import event_headers
 
 BOOKS_CACHED_MAX = 1_000
 """Folded books that are kept; another is folded again from its first page."""
-
-
-def book_subject(tenant: str) -> str:
-    """The subject of a tenant's book. Raises MalformedName."""
-    return f"book.{slot_of(check_tenant(tenant))}.{tenant}"
 
 
 def page_to_stored_event(page: Page) -> StoredEvent:

@@ -8,7 +8,7 @@ from fireledger.domain.book import Book, next_page
 from fireledger.domain.commands import Tick
 from fireledger.domain.decide import decide
 from fireledger.domain.entries import AttemptObserved, BookEntry
-from fireledger.domain.identifiers import slot_of
+from fireledger.domain.identifiers import book_subject
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.page import PageInputs, PageTooLarge, Quarantine, encode_page
 from fireledger.domain.rejections import Rejection
@@ -34,11 +34,6 @@ class Draft:
     number: int
     entry_count: int
     inputs: PageInputs
-
-
-def book_subject(tenant: str) -> str:
-    """The subject of the tenant's book."""
-    return f"book.{slot_of(tenant)}.{tenant}"
 
 
 async def draft_page(

@@ -100,7 +100,7 @@ def actions(start: str) -> st.SearchStrategy[list[Action]]:
     jumps = st.one_of(
         st.integers(0, 30 * SECOND),
         st.integers(0, 10 * MINUTE),
-        st.sampled_from([0, SECOND, MINUTE, 5 * MINUTE, HOUR, 3 * HOUR, 11 * HOUR]),
+        st.sampled_from([0, 0, 0, SECOND, MINUTE, 5 * MINUTE, HOUR, 3 * HOUR, 11 * HOUR]),
     )
     verbs = st.sampled_from(
         ["tick"] * 6
@@ -134,6 +134,7 @@ class History:
         self.lifetimes: dict[str, list[Lifetime]] = {name: [] for name in NAMES}
         self.paused: dict[str, list[tuple[int, int | None]]] = {name: [] for name in NAMES}
         self.jitters: list[tuple[int, int]] = [(0, 0)]
+        self.policies: dict[str, list[tuple[int, Definition]]] = {name: [] for name in NAMES}
         self.sequence = 1_000
 
     @property
@@ -145,6 +146,7 @@ class History:
         """Create a trigger unless it is refused."""
         if self._accepted(c.CreateTrigger(trigger=name, definition=definition)):
             self.lifetimes[name].append(Lifetime(self.now, [(self.now, definition)]))
+            self.policies[name].append((self.book.state.page, definition))
 
     def do(self, action: Action) -> None:
         """Take one step."""
@@ -159,6 +161,7 @@ class History:
             case "amend":
                 if self._accepted(c.AmendTrigger(trigger=name, definition=action.definition)):
                     self.lifetimes[name][-1].versions.append((self.now, action.definition))
+                    self.policies[name].append((self.book.state.page, action.definition))
             case "pause":
                 if self._accepted(c.PauseTrigger(trigger=name)):
                     self.paused[name].append((self.book.state.page, None))
@@ -309,6 +312,49 @@ def test_nothing_is_released_early_or_within_a_pause(history: History) -> None:
                     first < page.number and (last is None or page.number < last)
                     for first, last in history.paused[entry.trigger]
                 )
+
+
+@given(histories())
+@settings(max_examples=30)
+def test_every_range_has_its_cause(history: History) -> None:
+    """Each instant of a range was beyond the horizon, within a pause or missed, as the range says."""
+    drained(history)
+    pages = [decode_page(written.body) for written in history.book.written]
+    nows = {page.number: page.inputs.now for page in pages}
+    for name in NAMES:
+        releases = instants_of(history, name)
+        pauses = [(nows[first], nows.get(last or 0, history.now)) for first, last in history.paused[name]]
+        for page in pages:
+            for entry in page.entries:
+                if not isinstance(entry, e.InstantsResolved) or entry.trigger != name:
+                    continue
+                policy = [definition for number, definition in history.policies[name] if number <= page.number][-1]
+                for scheduled, release in releases.items():
+                    if entry.first <= scheduled <= entry.last:
+                        late = page.inputs.now - release
+                        inside = any(start < release <= end for start, end in pauses)
+                        assert _fits(entry, policy, late, inside=inside), entry
+
+
+def _fits(entry: e.InstantsResolved, policy: Definition, late: int, *, inside: bool) -> bool:
+    """Whether the entry's cause is true of an instant that is this late."""
+    match entry.cause:
+        case "beyond-horizon":
+            return late > policy.horizon
+        case "paused":
+            return inside
+        case "deleted":
+            return True
+        case "overlap":
+            return not inside and policy.overlap == "skip" and 0 <= late <= policy.horizon
+        case "missed":
+            return not inside and policy.missed == "skip" and 0 < late <= policy.horizon
+        case "coalesced":
+            return policy.missed == "fire-once-now" and 0 <= late <= policy.horizon
+        case "over-cap":
+            return policy.missed == "fire-all" and 0 <= late <= policy.horizon
+        case _:
+            return False
 
 
 @given(histories(), st.integers(0, 3 * HOUR))

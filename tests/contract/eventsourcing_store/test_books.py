@@ -12,6 +12,7 @@ from fireledger.domain.book import Book, BrokenChain, empty_book, fold_page, nex
 from fireledger.domain.commands import CreateTenant, Tick
 from fireledger.domain.decide import decide
 from fireledger.domain.definition import TenantSettings
+from fireledger.domain.identifiers import book_subject
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import parse_instant
 from fireledger.domain.page import BOOK_PAGE_TOPIC, Page, PageInputs, encode_page
@@ -21,7 +22,6 @@ from fireledger.runners.errors import RolledBack
 from fireledger.runners.eventsourcing_store.books import (
     BookRecorder,
     BookRepository,
-    book_subject,
     page_append,
     page_to_stored_event,
     stored_event_to_page,

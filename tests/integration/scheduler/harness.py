@@ -11,7 +11,7 @@ from fireledger.domain.book import Folded, next_page, page_now
 from fireledger.domain.commands import Command, CreateTenant, CreateTrigger
 from fireledger.domain.decide import decide
 from fireledger.domain.definition import Definition, Overlap, TenantSettings, seal_plain
-from fireledger.domain.identifiers import slot_of
+from fireledger.domain.identifiers import book_subject, slot_of
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import MINUTE, SECOND
 from fireledger.domain.page import AttemptsPage, PageInputs, encode_attempts, encode_page
@@ -24,7 +24,6 @@ from fireledger.runners.identity import new_commit_id
 from fireledger.runners.jetstream.connection import BrokerConnection, Login
 from fireledger.runners.jetstream.ledger import Append, Committed, Ledger
 from fireledger.runners.jetstream.reader import Checkpoint, PullReader
-from fireledger.runners.scheduler.drafts import book_subject
 from fireledger.runners.scheduler.ownership import Ownership
 from fireledger.runners.scheduler.scheduler import Scheduler
 from fireledger.runners.zone_package import load_packaged_zones

@@ -9,6 +9,7 @@ import pytest
 from fireledger.domain import entries as e
 from fireledger.domain.commands import AmendTrigger
 from fireledger.domain.due import next_due
+from fireledger.domain.identifiers import book_subject
 from fireledger.domain.instants import SECOND
 from fireledger.domain.page import MalformedPage
 from fireledger.domain.state import State, TriggerState
@@ -16,7 +17,6 @@ from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.errors import LogGap
 from fireledger.runners.identity import new_commit_id
 from fireledger.runners.jetstream.ledger import Append
-from fireledger.runners.scheduler.drafts import book_subject
 from tests.integration.brokers import RunningBroker
 from tests.integration.scheduler.harness import Desk, Running, definition, opened_desk, percentile, scheduling
 from tests.waiting import until

@@ -1,6 +1,9 @@
 """Deletion cancels what is not released, and no key is ever used again."""
 
+import msgspec
+
 from fireledger.domain import entries as e
+from fireledger.domain.book import Book
 from fireledger.domain.instants import MINUTE
 from tests.unit.domain.given import DELETE, PAUSE, TICK, Given, amend, create, cron, result, started
 
@@ -58,9 +61,11 @@ def test_a_released_fire_goes_on_after_deletion() -> None:
 def test_a_new_trigger_under_an_old_name_reuses_no_key() -> None:
     """Re-created at the same now, its first instant is later than every cancelled one; run numbers go on."""
     book = Given(create(cron("*/5 * * * *", jitter=4 * MINUTE))).given(DELETE, at="09:05:00")
-    before = book.trigger().next_run_number
+    used = msgspec.structs.replace(book.trigger(), next_run_number=7)
+    state = msgspec.structs.replace(book.state, triggers={"t": used})
+    book.book = Book("acme", state, book.book.head)
     book.given(create(cron("*/5 * * * *", jitter=4 * MINUTE)), at="09:05:00")
-    assert book.trigger().next_run_number == before
+    assert book.trigger().next_run_number == 7
     assert book.when(TICK, at="09:09:59").result == ()
     book.when(TICK, at="09:14:59").then("released t 09:10:00 caught-up")
 

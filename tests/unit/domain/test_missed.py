@@ -290,3 +290,32 @@ def test_raising_the_maximum_owes_nothing_of_the_past() -> None:
     book.given(c.AmendTrigger(trigger="t", definition=every("1m", max_fires=2, overlap="allow")), at="09:30:30")
     assert book.next_due() == "09:31:00"
     book.when(TICK, at="09:31:00").then("released t 09:31:00 on-time")
+
+
+def test_jitter_is_no_wider_than_the_gap() -> None:
+    """Ten minutes of jitter on a per-minute trigger: every release lies before the next scheduled instant."""
+    book = Given(create(cron("* * * * *", jitter=10 * MINUTE, overlap="allow")))
+    for number in range(1, 11):
+        scheduled = book.start + number * MINUTE
+        due = book.next_due()
+        assert due is not None
+        assert scheduled <= book.instant(due) < scheduled + MINUTE
+        book.when(TICK, at=due).then(f"released t {book.short(scheduled)} on-time")
+
+
+def test_several_new_default_jitters_each_hold_for_their_stretch() -> None:
+    """An undecided instant keeps the default of its own time, however many changes follow."""
+    book = Given(create(cron("*/5 * * * *")), settings=TenantSettings(default_jitter=4 * MINUTE))
+    book.given(c.AmendTenant(settings=TenantSettings(default_jitter=3 * MINUTE)), at="09:04:00")
+    due = book.next_due()
+    for at, window in (("09:05:00", 0), ("09:05:01", MINUTE)):
+        book.given(c.AmendTenant(settings=TenantSettings(default_jitter=window)), at=at)
+        assert book.next_due() == due != "09:05:00"
+
+
+def test_a_maximum_reached_in_an_old_schedule_ends_the_new_one_too() -> None:
+    """When the last fire is one of the old schedule, missed instants of the new one are not owed."""
+    book = Given(create(cron("*/10 * * * *", max_fires=1)))
+    book.given(c.AmendTrigger(trigger="t", definition=cron("*/7 * * * *", max_fires=1)), at="09:12:00")
+    book.when(TICK, at="09:40:00").then("released t 09:10:00 caught-up")
+    assert book.next_due() is None

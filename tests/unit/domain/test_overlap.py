@@ -122,3 +122,12 @@ def test_a_fire_that_waits_counts_against_the_maximum() -> None:
     assert book.when(TICK, at="09:03:00").result == ()
     book.when(TICK, at="09:03:30", observed=(result("09:01:00", "09:03:29", 11, "succeeded"),))
     assert book.brief(book.entries()[-1]) == "released t 09:02:00 on-time after waiting"
+
+
+def test_a_replaced_fire_gives_its_place_back() -> None:
+    """With a maximum of three, replacing what waits is no further fire, within a page and across pages."""
+    book = Given(create(every("1s", overlap="queue", max_fires=3))).given(TICK, at="09:00:01")
+    book.when(TICK, at="09:00:04")
+    assert [book.brief(entry) for entry in book.entries()][-1] == "decided t 09:00:04 on-time"
+    book.when(TICK, at="09:00:05").then("withdrawn t 09:00:04 skipped replaced", "decided t 09:00:05 on-time")
+    assert book.trigger().fired_count == 2

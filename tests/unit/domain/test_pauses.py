@@ -149,3 +149,14 @@ def test_a_trigger_can_be_created_paused() -> None:
     """Created paused, it owes nothing until it is resumed."""
     book = Given(create(cron("*/10 * * * *", missed="skip"), paused=True)).given(RESUME, at="09:35:00")
     book.when(TICK, at="09:40:00").then("skipped t 09:10:00-09:30:00 x3 paused", "released t 09:40:00 on-time")
+
+
+def test_a_pause_is_kept_until_its_last_instant_is_decided() -> None:
+    """Cut in the middle of a pause, the next page still knows what lies inside."""
+    book = Given(create(every("10s", missed="fire-all", overlap="allow"))).given(PAUSE, at="09:00:05")
+    book.given(RESUME, at="09:00:45")
+    for second in (10, 20, 30, 40):
+        assert len(book.trigger().pauses) == 1
+        book.when(TICK, at="09:00:45", entry_limit=1).then(f"released t 09:00:{second} caught-up")
+    book.when(TICK, at="09:00:50").then("released t 09:00:50 on-time")
+    assert book.trigger().pauses == ()

@@ -8,6 +8,7 @@ from fireledger.domain.commands import Command, CreateTenant, CreateTrigger
 from fireledger.domain.decide import decide
 from fireledger.domain.definition import Definition, TenantSettings, seal_plain
 from fireledger.domain.due import next_due
+from fireledger.domain.identifiers import book_subject
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import SECOND, parse_instant
 from fireledger.domain.page import Page, PageInputs, PageTooLarge, decode_page, encode_page
@@ -15,7 +16,7 @@ from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.state import State, TriggerState
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.scheduler.books import touched
-from fireledger.runners.scheduler.drafts import CAUSE_LENGTH_MAX, book_subject, draft_page
+from fireledger.runners.scheduler.drafts import CAUSE_LENGTH_MAX, draft_page
 from fireledger.runners.zone_package import load_packaged_zones
 
 ZONES = ZoneLibrary(load_packaged_zones())
