@@ -1,7 +1,8 @@
 """The life of a runner: start, run until told to stop, drain, end with an exit status.
 
 Stop is told by SIGINT or SIGTERM, or by the parent closing its end of a pipe (a parent that was
-killed closes it too). Draining is bounded, and a second signal ends the process at once.
+killed closes it too). Draining is bounded, and a second signal, or a parent that goes while we drain, ends the
+process at once.
 """
 
 import asyncio
@@ -143,6 +144,10 @@ def _parent(stop: asyncio.Event) -> Generator[None, None, None]:
         if os.read(descriptor, _PIPE_READ_BYTES):
             return
         loop.remove_reader(descriptor)
+        if stop.is_set():
+            # A parent that had us stop and then does not wait was itself told to end at once.
+            sys.stderr.flush()
+            os._exit(128 + signal.SIGTERM)
         stop.set()
         _log.warning("stopping", reason="parent-gone")
 

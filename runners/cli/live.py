@@ -154,8 +154,7 @@ def _table(rows: list[_Row], *, several: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=False)
     for name in _COLUMNS:
         width = NAME_WIDTH_MAX if name == "trigger" else None
-        justify = "right" if name in _RIGHT else "left"
-        table.add_column(name, no_wrap=True, overflow="ellipsis", justify=justify, max_width=width)
+        table.add_column(name, no_wrap=True, justify="right" if name in _RIGHT else "left", max_width=width)
     for row in rows:
         outcome = _outcome(row)
         table.add_row(
@@ -174,14 +173,14 @@ def _cells(row: _Row, *, several: bool) -> tuple[str, ...]:
 def _state(row: _Row) -> str:
     """How the instant ended, and why."""
     state, cause, count = str(row.get("state")), row.get("cause"), _count(row)
-    said = str(cause) if state == "fired" or cause == state else f"{state}: {cause}"
-    return f"{said} ×{count:,}" if count > 1 else said
+    said = str(cause) if state in ("fired", cause) else f"{state}: {cause}"
+    return f"{said} x{count:,}" if count > 1 else said
 
 
 def _outcome(row: _Row) -> str:
     known = row.get("outcome") or row.get("result")
     if known is not None or row.get("state") != "fired":
-        return str(known or "–")
+        return str(known or "-")
     return "calling" if row.get("dispatched") else "released"
 
 
@@ -196,11 +195,11 @@ def _order(row: _Row) -> tuple[str, str]:
 
 def _time(value: object) -> str:
     """The time of day of an instant, to the millisecond."""
-    return value[11:23].rstrip("Z") if isinstance(value, str) else "–"
+    return value[11:23].rstrip("Z") if isinstance(value, str) else "-"
 
 
 def _milliseconds(value: object) -> str:
-    return f"{value:,.0f} ms" if isinstance(value, int | float) else "–"
+    return f"{value:,.0f} ms" if isinstance(value, int | float) else "-"
 
 
 def _rows(answer: Json) -> list[_Row]:

@@ -32,7 +32,7 @@ def parse_clock_bound(_context: click.Context, _parameter: click.Parameter, valu
 
 @click.group()
 def run() -> None:
-    """Run a single runner against any broker.
+    r"""Run a single runner against any broker.
 
     \b
     fireledger run scheduler --nats-url nats://10.0.0.5:4222 --creds scheduler.json

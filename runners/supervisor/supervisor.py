@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..broker.folder import DataFolder
 from ..broker.process import EmbeddedBroker
 from ..control_client import ControlClient
-from ..errors import BrokerUnavailable, OperationalError
+from ..errors import OperationalError
 from ..jetstream.connection import BrokerConnection, Login
 from ..jetstream.provisioning import provision, verify_accounts
 from ..jetstream.topology import UserName

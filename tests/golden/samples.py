@@ -56,6 +56,7 @@ DEFINITION = Definition(
     not_before=AT,
     not_after=AT + 1,
     max_fires=3,
+    excluded=(20_000, 20_812),
 )
 PLAIN = Definition(
     schedule=INTERVAL, zone="UTC", gap="shift", fold="first", target="nats:demo", payload=seal_plain(b"payload")
@@ -86,7 +87,7 @@ _ENTRIES: dict[str, e.BookEntry] = {
     "tenant.created.v1": e.TenantCreated(settings=TenantSettings()),
     "tenant.amended.v1": e.TenantAmended(settings=SETTINGS),
     "zone-data.adopted.v1": e.ZoneDataAdopted(
-        version="2026f", sha256="ab" * 32, moved=(e.MovedInstant(trigger="t", old=AT, new=None),)
+        version="2026f", sha256="ab" * 32, moved=(e.MovedInstant(trigger="t", old=AT, new=None),), moved_count=3
     ),
     "trigger.created.v1": e.TriggerCreated(trigger="t", definition=DEFINITION, paused=True),
     "trigger.created.v1/interval": e.TriggerCreated(trigger="t", definition=PLAIN),
@@ -200,6 +201,7 @@ _COMMANDS: dict[str, c.Command] = {
     "tick.v1": c.Tick(),
     "create-tenant.v1": c.CreateTenant(settings=SETTINGS, zone_version="2026f", zone_sha256="ab" * 32),
     "amend-tenant.v1": c.AmendTenant(settings=TenantSettings()),
+    "adopt-zone-data.v1": c.AdoptZoneData(version="2026g", sha256="cd" * 32),
     "create-trigger.v1": c.CreateTrigger(trigger="t", definition=PLAIN, paused=True),
     "amend-trigger.v1": c.AmendTrigger(trigger="t", definition=DEFINITION),
     "pause-trigger.v1": c.PauseTrigger(trigger="t"),

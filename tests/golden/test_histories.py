@@ -24,10 +24,10 @@ def test_a_history_is_decided_again(path: Path) -> None:
 
 
 def test_there_is_a_history_of_every_command() -> None:
-    """The recorded books hold every command but the tenant's repeated creation, and at least thirty pages."""
+    """The recorded books hold every command that was there when they were recorded, and at least thirty pages."""
     pages = [decode_page(page.body) for path in HISTORIES for page in read(path).pages]
     assert len(pages) >= 30
-    assert len({type(page.command) for page in pages}) == 8
+    assert len({type(page.command) for page in pages}) >= 8
     assert {"FireReleased", "FireDecided", "FireWithdrawn", "InstantsResolved", "SegmentSettled", "FireFinished"} <= {
         type(entry).__name__ for page in pages for entry in page.entries
     }
