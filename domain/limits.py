@@ -74,6 +74,8 @@ PAUSES_MAX = 64
 """Pauses of one trigger that still touch undecided instants; the next pause waits for the scheduler."""
 WAITING_MAX = 2_000
 """Decided fires of one trigger that wait for release; more are dropped by entry."""
+CAUSE_LENGTH_MAX = 200
+"""Characters of the cause that a quarantine keeps."""
 REQUEST_MEMORY = Duration(24 * HOUR)
 """How long a request id is remembered, in the book's now."""
 REQUESTS_REMEMBERED_MAX = 100_000

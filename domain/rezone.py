@@ -8,6 +8,7 @@ new rules put it, so that none is owed twice and none is forgotten.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import assert_never
 
 from .definition import Fold, Gap
 from .instants import SECOND, Instant
@@ -118,13 +119,16 @@ def _nominal(rules: Rules, decided: int, zone: ZoneRules) -> tuple[int, int]:
     Where one instant serves several local times, the last of them: all are decided with it.
     """
     actual = decided + zone.utc_offset_at(decided) * SECOND
-    match rules.schedule:
-        case OneOffSchedule(local=local):
-            named = local
+    schedule = rules.schedule
+    match schedule:
+        case OneOffSchedule():
+            named = schedule.local
         case CronSchedule():
             named = _last_named(rules, actual, decided, zone)
         case IntervalSchedule():
             raise AssertionError("an interval names no local time")
+        case _:
+            assert_never(schedule)
     passes = zone.local_to_instants(named)
     # One that stood alone counts as the last pass, so that a fold that is new does not owe it again.
     return named, passes.index(Instant(decided)) if len(passes) == 2 and decided in passes else 1
@@ -150,12 +154,10 @@ def _last_named(rules: Rules, actual: int, decided: int, zone: ZoneRules) -> int
 
 def _last_in_gap(times: LocalTimes, end: int, width: int) -> int:
     """For the rule next-valid: the last named local time in the gap that ends at ``end``."""
-    found, position = end, (end - width) // SECOND
-    while True:
-        position = times.first_from(position)
-        if position * SECOND >= end:
-            return found
-        found, position = position * SECOND, position + 1
+    found, position = end, times.first_from((end - width) // SECOND)
+    while position * SECOND < end:
+        found, position = position * SECOND, times.first_from(position + 1)
+    return found
 
 
 @lru_cache(maxsize=1_024)

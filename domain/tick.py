@@ -10,8 +10,9 @@ from . import entries as e
 from .due import next_due
 from .evolve import fold_observed
 from .inputs import Inputs
-from .limits import WAITING_MAX
+from .limits import CAUSE_LENGTH_MAX, WAITING_MAX
 from .owed import Judgement, Owed, Run, Timeline, owed_runs
+from .page import Quarantine
 from .state import OpenFire, State, TriggerState, WaitingFire
 
 _P = ParamSpec("_P")
@@ -33,6 +34,10 @@ class UndecidableTrigger(Exception):
         super().__init__(f'trigger "{trigger}" cannot be decided: {cause}')
         self.trigger = trigger
         self.cause = cause
+
+    def quarantine(self) -> Quarantine:
+        """The input with which the same decision can be tried again."""
+        return Quarantine(self.trigger, self.cause[:CAUSE_LENGTH_MAX])
 
 
 def guarded(trigger: str, decided: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

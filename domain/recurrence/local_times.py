@@ -1,15 +1,16 @@
 """The naive local times a compiled cron schedule names, as whole seconds; no zone has a say here.
 
-Every search is bounded by the years YEAR_MIN to YEAR_MAX.
+Every search is bounded by the years YEAR_MIN to YEAR_MAX and takes the same few operations however rare the
+schedule is: the months that have a matching day are one mask, so the next of them is found at once.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 
 from ..limits import YEAR_MIN
 from .months import (
     CLASS_COUNT,
+    CLASS_MONTHS,
     DAY_S,
     END_DAY,
     LOCAL_END_S,
@@ -17,6 +18,7 @@ from .months import (
     MONTH_CLASSES,
     MONTH_COUNT,
     MONTH_LENGTHS,
+    MONTH_OF_DAY,
     MONTH_STARTS,
     class_of,
 )
@@ -27,13 +29,21 @@ FAR_S = 1 << 60
 
 _EVERY_WEEKDAY = (1 << 7) - 1
 _EVERY_SEVENTH_DAY = sum(1 << index for index in range(0, 31, 7))
+_EACH_ALONE = list(range(MONTH_COUNT))
 LOCAL_TIMES_KEPT_MAX = 4_096
-"""Distinct cron schedules kept expanded at once, about 3 KiB each."""
+"""Distinct cron schedules kept expanded at once, about 4 KiB each."""
+_MASKS_KEPT_MAX = 4_096
+"""Distinct masks of fields kept as positions, at most half a KiB each."""
 
 
 def bits_of(mask: int) -> list[int]:
     """The positions of the set bits, ascending."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+
+@lru_cache(maxsize=_MASKS_KEPT_MAX)
+def _positions(mask: int) -> tuple[int, ...]:
+    return tuple(bits_of(mask))
 
 
 class LocalTimes:
@@ -42,7 +52,7 @@ class LocalTimes:
     __slots__ = (
         "_classes",
         "_day_masks",
-        "_first_minute",
+        "_first_in_hour",
         "_first_of_day",
         "_first_second",
         "_hours",
@@ -50,6 +60,7 @@ class LocalTimes:
         "_last_of_day",
         "_last_second",
         "_minutes",
+        "_months",
         "_per_day",
         "_per_hour",
         "_per_minute",
@@ -59,8 +70,9 @@ class LocalTimes:
     def __init__(self, schedule: CronSchedule) -> None:
         self._seconds, self._minutes, self._hours = schedule.seconds, schedule.minutes, schedule.hours
         self._first_second, self._last_second = _lowest(self._seconds), self._seconds.bit_length() - 1
-        self._first_minute, self._last_minute = _lowest(self._minutes), self._minutes.bit_length() - 1
-        self._first_of_day = _lowest(self._hours) * 3_600 + self._first_minute * 60 + self._first_second
+        self._last_minute = self._minutes.bit_length() - 1
+        self._first_in_hour = _lowest(self._minutes) * 60 + self._first_second
+        self._first_of_day = _lowest(self._hours) * 3_600 + self._first_in_hour
         self._last_of_day = (self._hours.bit_length() - 1) * 3_600 + self._last_minute * 60 + self._last_second
         self._per_minute = self._seconds.bit_count()
         self._per_hour = self._minutes.bit_count() * self._per_minute
@@ -68,36 +80,53 @@ class LocalTimes:
         masks = _day_masks(schedule)
         self._classes: list[int] = MONTH_CLASSES
         self._day_masks = masks
+        self._months = sum(CLASS_MONTHS[index] for index, mask in enumerate(masks) if mask)
         if schedule.years is not None:
             # Years cannot be told from a class: every month then is a class of its own.
             allowed = frozenset(schedule.years)
             self._day_masks = [
                 masks[MONTH_CLASSES[index]] if _year_of(index) in allowed else 0 for index in range(MONTH_COUNT)
             ]
-            self._classes = list(range(MONTH_COUNT))
+            self._classes = _EACH_ALONE
+            self._months = sum(1 << index for index, mask in enumerate(self._day_masks) if mask)
 
     def first_from(self, local_s: int) -> int:
         """The first matching second that is not before ``local_s``; FAR_S when there is none."""
-        if local_s < LOCAL_FIRST_S:
+        if not LOCAL_FIRST_S <= local_s < LOCAL_END_S:
+            if local_s >= LOCAL_END_S:
+                return FAR_S
             local_s = LOCAL_FIRST_S
-        elif local_s >= LOCAL_END_S:
-            return FAR_S
-        day, time_s = divmod(local_s, DAY_S)
-        month = bisect_right(MONTH_STARTS, day) - 1
+        day = local_s // DAY_S
+        month = MONTH_OF_DAY[day]
         rest = self._day_masks[self._classes[month]] >> (day - MONTH_STARTS[month])
         if rest & 1:
-            found = self._first_in_day(time_s)
-            if found >= 0:
-                return local_s - time_s + found
+            time_s = local_s - day * DAY_S
+            hour = time_s // 3_600
+            hours = self._hours >> hour
+            if hours & 1:
+                time_s -= hour * 3_600
+                minute = time_s // 60
+                minutes = self._minutes >> minute
+                if minutes & 1:
+                    seconds = self._seconds >> (time_s - minute * 60)
+                    if seconds:
+                        return local_s + (seconds & -seconds).bit_length() - 1
+                minutes >>= 1
+                if minutes:
+                    ahead = minute + (minutes & -minutes).bit_length()
+                    return day * DAY_S + hour * 3_600 + ahead * 60 + self._first_second
+            hours >>= 1
+            if hours:
+                return day * DAY_S + (hour + (hours & -hours).bit_length()) * 3_600 + self._first_in_hour
         rest >>= 1
         if rest:
             return (day + (rest & -rest).bit_length()) * DAY_S + self._first_of_day
-        masks, classes = self._day_masks, self._classes
-        for later in range(month + 1, MONTH_COUNT):
-            mask = masks[classes[later]]
-            if mask:
-                return (MONTH_STARTS[later] + (mask & -mask).bit_length() - 1) * DAY_S + self._first_of_day
-        return FAR_S
+        later = self._months >> (month + 1)
+        if not later:
+            return FAR_S
+        month += (later & -later).bit_length()
+        mask = self._day_masks[self._classes[month]]
+        return (MONTH_STARTS[month] + (mask & -mask).bit_length() - 1) * DAY_S + self._first_of_day
 
     def last_until(self, local_s: int) -> int:
         """The last matching second that is not after ``local_s``; -FAR_S when there is none."""
@@ -106,20 +135,19 @@ class LocalTimes:
         elif local_s < LOCAL_FIRST_S:
             return -FAR_S
         day, time_s = divmod(local_s, DAY_S)
-        month = bisect_right(MONTH_STARTS, day) - 1
+        month = MONTH_OF_DAY[day]
         bit = day - MONTH_STARTS[month]
         mask = self._day_masks[self._classes[month]]
         if mask >> bit & 1:
             found = self._last_in_day(time_s)
             if found >= 0:
                 return local_s - time_s + found
-        masks, classes = self._day_masks, self._classes
         mask &= (1 << bit) - 1
-        while not mask and month > 0:
-            month -= 1
-            mask = masks[classes[month]]
         if not mask:
-            return -FAR_S
+            month = (self._months & ((1 << month) - 1)).bit_length() - 1
+            if month < 0:
+                return -FAR_S
+            mask = self._day_masks[self._classes[month]]
         return (MONTH_STARTS[month] + mask.bit_length() - 1) * DAY_S + self._last_of_day
 
     def matches(self, local_s: int) -> bool:
@@ -141,39 +169,46 @@ class LocalTimes:
         return total
 
     def times(self, from_s: int, to_s: int) -> Iterator[int]:
-        """The matching seconds of [from_s, to_s), ascending."""
-        offsets = [hour * 3_600 + minute * 60 for hour in bits_of(self._hours) for minute in bits_of(self._minutes)]
-        seconds = bits_of(self._seconds)
+        """The matching seconds of [from_s, to_s), ascending; nothing is made before it is taken."""
+        hours, minutes, seconds = _positions(self._hours), _positions(self._minutes), _positions(self._seconds)
         found = self.first_from(from_s)
         while found < to_s:
             midnight = found - found % DAY_S
-            for offset in offsets:
-                minute_s = midnight + offset
-                if minute_s + 59 < found:
+            for hour in hours:
+                hour_s = midnight + hour * 3_600
+                if hour_s + 3_599 < found:
                     continue
-                if minute_s >= to_s:
+                if hour_s >= to_s:
                     return
-                for second in seconds:
-                    at_s = minute_s + second
-                    if found <= at_s < to_s:
-                        yield at_s
+                for minute in minutes:
+                    minute_s = hour_s + minute * 60
+                    if minute_s + 59 < found:
+                        continue
+                    for second in seconds:
+                        at_s = minute_s + second
+                        if at_s >= to_s:
+                            return
+                        if at_s >= found:
+                            yield at_s
             found = self.first_from(midnight + DAY_S)
 
-    def _first_in_day(self, time_s: int) -> int:
-        hour, rest = divmod(time_s, 3_600)
-        if self._hours >> hour & 1:
-            minute, second = divmod(rest, 60)
-            if self._minutes >> minute & 1:
-                left = self._seconds >> second
-                if left:
-                    return time_s + (left & -left).bit_length() - 1
-            left = self._minutes >> (minute + 1)
-            if left:
-                return hour * 3_600 + (minute + (left & -left).bit_length()) * 60 + self._first_second
-        left = self._hours >> (hour + 1)
-        if left:
-            return (hour + (left & -left).bit_length()) * 3_600 + self._first_minute * 60 + self._first_second
-        return -1
+    def pattern(self, from_s: int, to_s: int) -> int:
+        """The matching seconds of [from_s, to_s) as a mask: bit n stands for from_s + n. For hours, not for years."""
+        hour_mask = 0
+        for minute in _positions(self._minutes):
+            hour_mask |= self._seconds << minute * 60
+        matching = 0
+        for hour_s in range(from_s - from_s % 3_600, to_s, 3_600):
+            if self._hour_matches(hour_s):
+                bit = hour_s - from_s
+                matching |= hour_mask << bit if bit >= 0 else hour_mask >> -bit
+        return matching & ((1 << (to_s - from_s)) - 1)
+
+    def _hour_matches(self, hour_s: int) -> bool:
+        if not LOCAL_FIRST_S <= hour_s < LOCAL_END_S:
+            return False
+        day, time_s = divmod(hour_s, DAY_S)
+        return bool(self._hours >> time_s // 3_600 & 1) and self._days(day, day + 1) == 1
 
     def _last_in_day(self, time_s: int) -> int:
         hour, rest = divmod(time_s, 3_600)
@@ -205,7 +240,7 @@ class LocalTimes:
         """How many days of [from_day, to_day) match."""
         to_day = min(to_day, END_DAY)
         total = 0
-        month = bisect_right(MONTH_STARTS, from_day) - 1
+        month = MONTH_OF_DAY[from_day] if from_day < to_day else MONTH_COUNT
         while month < MONTH_COUNT and MONTH_STARTS[month] < to_day:
             start, mask = MONTH_STARTS[month], self._day_masks[self._classes[month]]
             if mask:

@@ -4,6 +4,7 @@ Which days of a month a schedule names depends only on the month's number, its l
 of its first day: a *class*, one of 12 * 28. So a schedule needs one day mask per class.
 """
 
+from array import array
 from datetime import date
 
 from ..limits import YEAR_MAX, YEAR_MIN
@@ -40,3 +41,26 @@ MONTH_CLASSES = [
 LOCAL_FIRST_S = MONTH_STARTS[0] * DAY_S
 LOCAL_END_S = END_DAY * DAY_S
 """Naive local seconds that are looked at: [LOCAL_FIRST_S, LOCAL_END_S)."""
+
+
+def _months_by_day() -> "array[int]":
+    assert MONTH_STARTS[0] == 0, "days are counted from the first month's first day"
+    months = array("H")
+    for index, length in enumerate(MONTH_LENGTHS):
+        months.extend([index] * length)
+    return months
+
+
+MONTH_OF_DAY = _months_by_day()
+"""For each day from 1970-01-01, its month's place in MONTH_STARTS."""
+
+
+def _months_by_class() -> list[int]:
+    months = [0] * CLASS_COUNT
+    for index, one in enumerate(MONTH_CLASSES):
+        months[one] |= 1 << index
+    return months
+
+
+CLASS_MONTHS = _months_by_class()
+"""For each class, the months that belong to it: bit n stands for the n-th month from YEAR_MIN."""

@@ -9,7 +9,8 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Protocol
 
 from ..instants import SECOND, Instant, to_datetime
@@ -37,10 +38,11 @@ class _Search(Protocol):
 class Recurrence:
     """The instants of one schedule: totally ordered, each once. Made by ``recurrence_of``."""
 
-    __slots__ = ("_search", "_window")
+    __slots__ = ("_after_counted", "_search", "_window")
 
     def __init__(self, search: _Search) -> None:
         self._search = search
+        self._after_counted = search.after_counted if isinstance(search, _CronSearch) else partial(_one_step, search)
         # The last answer holds for every instant from its question up to itself: triggers that share a
         # schedule share the search. One tuple, replaced as a whole.
         self._window = _NO_WINDOW
@@ -50,10 +52,27 @@ class Recurrence:
         low, high, answer = self._window
         if low <= instant < high:
             return answer
-        found = self._search.after(instant)
+        found, _ = self._after_counted(instant)
         answer = None if found is None else Instant(found)
         self._window = (instant, FAR_S if found is None else found, answer)
         return answer
+
+    def next_after_counted(self, instant: int) -> tuple[Instant | None, int]:
+        """As ``next_after``, with what the search cost: the steps it took, each the same few operations.
+
+        0 when the last answer still held, 1 ordinarily, never more than SEARCH_STEPS_MAX.
+        """
+        low, high, answer = self._window
+        if low <= instant < high:
+            return answer, 0
+        found, steps = self._after_counted(instant)
+        answer = None if found is None else Instant(found)
+        self._window = (instant, FAR_S if found is None else found, answer)
+        return answer, steps
+
+    def next_many(self, instant: int, count: int) -> list[Instant]:
+        """The first ``count`` instants strictly after this one, ascending; fewer when no more follow."""
+        return list(islice(self.between(instant, FAR_S), count))
 
     def previous_before(self, instant: int) -> Instant | None:
         """The last instant strictly before this one; None when there is none from YEAR_MIN."""
@@ -67,6 +86,10 @@ class Recurrence:
     def count(self, after: int, until: int) -> int:
         """How many instants ``between`` gives, exactly, without enumerating them."""
         return self._search.count(after, until)
+
+
+def _one_step(search: _Search, instant: int) -> tuple[int | None, int]:
+    return search.after(instant), 1
 
 
 @lru_cache(maxsize=RECURRENCES_KEPT_MAX)
@@ -97,7 +120,7 @@ def local_text(instant: int, zone: ZoneRules) -> str:
 class _CronSearch:
     """Cron: matching local seconds, laid along UTC by the zone's timeline."""
 
-    __slots__ = ("_local", "_probes", "_shifts", "_starts", "_timeline")
+    __slots__ = ("_alone", "_local", "_probes", "_shifts", "_starts", "_timeline")
 
     def __init__(self, local: LocalTimes, zone: ZoneRules, gap: GapRule, fold: FoldRule) -> None:
         self._local = local
@@ -107,23 +130,36 @@ class _CronSearch:
             self._timeline.shifts,
             self._timeline.probes,
         )
+        self._alone = self._timeline.alone
 
     def after(self, instant: int) -> int | None:
-        found = self._first_from(instant // SECOND + 1)
-        return None if found is None else found * SECOND
+        return self.after_counted(instant)[0]
+
+    def after_counted(self, instant: int) -> tuple[int | None, int]:
+        """The answer, and how many stretches were looked at."""
+        from_s = instant // SECOND + 1
+        index = bisect_right(self._starts, from_s) - 1
+        # Almost always the answer lies in the same stretch: this is the loop below for that case, in a hurry.
+        shift = self._alone[index] if index >= 0 else None
+        if shift is not None:
+            found = self._local.first_from(from_s + shift) - shift
+            if found < self._starts[index + 1]:
+                return found * SECOND, 1
+        found, _, steps = self._first_from(from_s)
+        return (None if found >= FAR_S else found * SECOND), steps
 
     def before(self, instant: int) -> int | None:
         found = self._last_until((instant - 1) // SECOND)
         return None if found is None else found * SECOND
 
     def between(self, after: int, until: int) -> Iterator[int]:
-        from_s, to_s = after // SECOND + 1, until // SECOND + 1
-        index = self._timeline.index_at(from_s)
-        while index < len(self._shifts) and self._starts[index] < to_s:
-            low, high = max(self._starts[index], from_s), min(self._starts[index + 1], to_s)
-            for at_s in self._in_stretch(index, low, high):
+        to_s, starts = until // SECOND + 1, self._starts
+        found, index, _ = self._first_from(after // SECOND + 1)
+        while found < to_s:
+            end = starts[index + 1]
+            for at_s in self._in_stretch(index, found, min(end, to_s)):
                 yield at_s * SECOND
-            index += 1
+            found, index, _ = self._first_from(end)
 
     def count(self, after: int, until: int) -> int:
         from_s, to_s = after // SECOND + 1, until // SECOND + 1
@@ -131,34 +167,39 @@ class _CronSearch:
         total = 0
         while index < len(self._shifts) and self._starts[index] < to_s:
             low, high = max(self._starts[index], from_s), min(self._starts[index + 1], to_s)
-            total += self._count_in_stretch(index, low, high)
+            if low < high:
+                total += self._count_in_stretch(index, low, high)
             index += 1
         return total
 
-    def _first_from(self, from_s: int) -> int | None:
-        """The first occurrence that is not before ``from_s`` (UTC seconds)."""
-        starts, first_from = self._starts, self._local.first_from
+    def _first_from(self, from_s: int) -> tuple[int, int, int]:
+        """The first occurrence not before ``from_s`` (UTC seconds), or FAR_S; its stretch; the stretches looked at."""
+        starts, shifts, first_from = self._starts, self._shifts, self._local.first_from
         index = bisect_right(starts, from_s) - 1
         if index < 0:
             index, from_s = 0, starts[0]
         sure_s = from_s + NEAR_S
-        count = len(self._shifts)
+        count = len(shifts)
+        steps = 0
         while index < count:
+            steps += 1
             start, end = starts[index], starts[index + 1]
             if from_s == start and self._probe_hits(index):
-                return start
+                return start, index, steps
             best = FAR_S
-            shifts = self._shifts[index]
-            for shift in shifts:
-                best = min(best, first_from(from_s + shift) - shift)
+            for shift in shifts[index]:
+                at_s = first_from(from_s + shift) - shift
+                if at_s < best:
+                    best = at_s
             if best < end:
-                return best
-            index += 1
-            if shifts and end > sure_s and best - NEAR_S > end:
+                return best, index, steps
+            if end > sure_s and best - NEAR_S > end and shifts[index]:
                 # No local time from here up to ``best`` matches, so no stretch that ends well before it can.
-                index = max(index, bisect_right(starts, best - NEAR_S) - 1)
+                index = max(index + 1, bisect_right(starts, best - NEAR_S) - 1)
+            else:
+                index += 1
             from_s = starts[index]
-        return None
+        return FAR_S, count, steps
 
     def _last_until(self, until_s: int) -> int | None:
         """The last occurrence that is not after ``until_s`` (UTC seconds)."""
@@ -189,11 +230,10 @@ class _CronSearch:
         return probe is not None and self._local.first_from(probe[0]) < probe[1]
 
     def _in_stretch(self, index: int, low: int, high: int) -> Iterator[int]:
-        shifts = self._shifts[index]
-        if self._probes[index] is None and len(shifts) == 1:
-            shift = shifts[0]
-            return (at_s - shift for at_s in self._local.times(low + shift, high + shift))
-        return self._mixed(index, low, high)
+        shift = self._alone[index]
+        if shift is None:
+            return self._mixed(index, low, high)
+        return map((-shift).__add__, self._local.times(low + shift, high + shift))
 
     def _mixed(self, index: int, low: int, high: int) -> Iterator[int]:
         """Shifted and real occurrences in order, those that coincide merged into one."""
@@ -208,11 +248,17 @@ class _CronSearch:
                 yield at_s
 
     def _count_in_stretch(self, index: int, low: int, high: int) -> int:
+        """How many occurrences lie in [low, high), which is a part of the stretch."""
         shifts = self._shifts[index]
-        if self._probes[index] is None and len(shifts) == 1:
+        if low == self._starts[index] and self._probe_hits(index):
+            return 1  # A stretch with a probe is one second long.
+        if len(shifts) == 1:
             return self._local.count(low + shifts[0], high + shifts[0])
-        # Only the hours after a gap under a declared rule come here: short, so counted one by one.
-        return sum(1 for _ in self._mixed(index, low, high)) if shifts else 0
+        # Shifted and real times that coincide count once. Stretches with both are as short as their gap.
+        together = 0
+        for shift in shifts:
+            together |= self._local.pattern(low + shift, high + shift)
+        return together.bit_count()
 
 
 class _IntervalSearch:

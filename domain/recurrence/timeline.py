@@ -19,17 +19,24 @@ NEAR_S = 3 * 86_400
 """More than any two offsets of one zone can differ, so farther apart local order is UTC order."""
 FIRST_S = LOCAL_FIRST_S - NEAR_S
 END_S = LOCAL_END_S + NEAR_S
+SEARCH_STEPS_MAX = 32_768
+"""Stretches a search can look at: a zone has no more, since its data lists at most 4,096 changes, its footer
+adds fewer than 700, and a change cuts the clock at most six times. The longest real zone has about 1,000."""
 TIMELINES_KEPT_MAX = 512
 """Distinct (zone, gap, fold) kept at once; more are built again, about a millisecond each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Stretches in order: ``starts`` (UTC seconds, one more at the end), their ``shifts`` and ``probes``."""
+    """Stretches in order: ``starts`` (UTC seconds, one more at the end), their ``shifts`` and ``probes``.
+
+    ``alone`` has the shift of a stretch that has one and no probe, else None; one None more at the end.
+    """
 
     starts: list[int]
     shifts: list[tuple[int, ...]]
     probes: list[tuple[int, int] | None]
+    alone: list[int | None]
 
     def index_at(self, at_s: int) -> int:
         """The stretch that holds an instant; the nearest one outside the bounds."""
@@ -135,7 +142,7 @@ def _overlaid(pieces: list[_Piece], probes: dict[int, tuple[int, int]]) -> Timel
     cuts |= {cut for at_s in probes for cut in (at_s, at_s + 1)}
     waiting = sorted(pieces, key=lambda piece: piece.from_s, reverse=True)
     active: list[_Piece] = []
-    timeline = Timeline([], [], [])
+    timeline = Timeline([], [], [], [])
     for at_s in sorted(cut for cut in cuts if FIRST_S <= cut < END_S):
         while waiting and waiting[-1].from_s <= at_s:
             active.append(waiting.pop())
@@ -148,5 +155,7 @@ def _overlaid(pieces: list[_Piece], probes: dict[int, tuple[int, int]]) -> Timel
         timeline.starts.append(at_s)
         timeline.shifts.append(shifts)
         timeline.probes.append(probe)
+        timeline.alone.append(shifts[0] if len(shifts) == 1 and probe is None else None)
     timeline.starts.append(END_S)
+    timeline.alone.append(None)
     return timeline

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
@@ -27,10 +26,13 @@ TENANTS_SHOWN_MAX = 8
 REFRESH_PER_S = 4
 TENANTS_EVERY_S = 1.0
 RETRY_S = 1.0
-NAME_WIDTH_MAX = 30
+NAME_WIDTH_MIN = 10
+NAME_WIDTH_MAX = 40
+OTHERS_WIDTH = 84
+"""Columns that everything but the trigger's name takes; the name gets the rest, and is shortened to it."""
 
-_COLUMNS = ("trigger", "scheduled", "decided", "dispatched", "lateness", "delay", "state", "outcome")
-_RIGHT = frozenset({"lateness", "delay"})
+_COLUMNS = ("trigger", "scheduled", "decided", "dispatched", "late ms", "delay ms", "state", "outcome")
+_RIGHT = frozenset({"late ms", "delay ms"})
 _STYLES = {
     "succeeded": "green",
     "failed": "red",
@@ -58,11 +60,13 @@ class LiveView:
     async def run(self, stop: asyncio.Event) -> None:
         """Draw until ``stop``. Control being away is shown, not raised."""
         console = Console()
-        with Live(self.drawn(console.height), console=console, auto_refresh=False, transient=True) as live:
+        with Live(
+            self.drawn(console.width, console.height), console=console, auto_refresh=False, transient=True
+        ) as live:
             watching = asyncio.create_task(self._watch_tenants(stop))
             try:
                 while not await pause(1 / REFRESH_PER_S, stop):
-                    live.update(self.drawn(console.height), refresh=True)
+                    live.update(self.drawn(console.width, console.height), refresh=True)
             finally:
                 watching.cancel()
                 await asyncio.gather(watching, return_exceptions=True)
@@ -112,11 +116,12 @@ class LiveView:
             while len(self._rows) > ROWS_REMEMBERED_MAX:
                 self._rows.popitem(last=False)
 
-    def drawn(self, height: int) -> RenderableType:
-        """The view as it is now, for a terminal of so many lines."""
+    def drawn(self, width: int, height: int) -> RenderableType:
+        """The view as it is now, for a terminal of so many columns and lines."""
         count = max(ROWS_SHOWN_MIN, min(ROWS_SHOWN_MAX, height - LINES_AROUND))
         newest = sorted(self._rows.values(), key=_order, reverse=True)[:count]
-        return Group(self._header(), _table(newest, several=len(self._tenants) > 1), self._footer())
+        table = _table(newest, several=len(self._tenants) > 1, name_width=width - OTHERS_WIDTH)
+        return Group(self._header(), Text(), table, Text(), self._footer())
 
     def _header(self) -> Text:
         return Text.from_markup(
@@ -150,16 +155,16 @@ def _counts(rows: Iterable[_Row]) -> str:
     return f"{counts} · delay p50 {middle:,.0f} ms, p99 {high:,.0f} ms"
 
 
-def _table(rows: list[_Row], *, several: bool) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=False)
+def _table(rows: list[_Row], *, several: bool, name_width: int) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold underline")
+    width = max(NAME_WIDTH_MIN, min(NAME_WIDTH_MAX, name_width))
     for name in _COLUMNS:
-        width = NAME_WIDTH_MAX if name == "trigger" else None
-        table.add_column(name, no_wrap=True, justify="right" if name in _RIGHT else "left", max_width=width)
+        most = width if name == "trigger" else None
+        table.add_column(name, no_wrap=True, justify="right" if name in _RIGHT else "left", max_width=most)
     for row in rows:
         outcome = _outcome(row)
-        table.add_row(
-            *map(escape, _cells(row, several=several)), f"[{_STYLES.get(outcome, 'dim')}]{escape(outcome)}[/]"
-        )
+        style = _STYLES.get(outcome, "dim")
+        table.add_row(*map(escape, _cells(row, several=several)), f"[{style}]{escape(outcome)}[/]")
     return table
 
 
@@ -199,7 +204,7 @@ def _time(value: object) -> str:
 
 
 def _milliseconds(value: object) -> str:
-    return f"{value:,.0f} ms" if isinstance(value, int | float) else "-"
+    return f"{value:,.0f}" if isinstance(value, int | float) else "-"
 
 
 def _rows(answer: Json) -> list[_Row]:

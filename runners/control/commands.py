@@ -6,7 +6,9 @@ The exact-subject expectation is what protects the book; locks only keep this pr
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from msgspec import structs
 
 from fireledger.domain.book import Book, next_page, page_now
 from fireledger.domain.commands import Command
@@ -20,6 +22,7 @@ from fireledger.domain.logic_version import CURRENT_LOGIC_VERSION
 from fireledger.domain.page import Page, PageInputs
 from fireledger.domain.rejections import Rejection
 from fireledger.domain.state import State
+from fireledger.domain.tick import UndecidableTrigger
 from fireledger.domain.zones import ZoneLibrary
 
 from ..clock import Clock, ClockHeld, Reading
@@ -122,7 +125,7 @@ class CommandWriter:
         raise _busy(asked.tenant)
 
     def _repeated(self, book: Book, asked: Asked) -> Done | None:
-        seen = repetition(book.state, asked.request_id, asked.request_sha256)
+        seen = repetition(book.state, asked.request_id, asked.request_sha256, now=self.now_for(book))
         if isinstance(seen, Rejection):
             raise from_rejection(seen)
         return None if seen is None else Done(book, seen.at, seen.page, repeated=True)
@@ -131,7 +134,12 @@ class CommandWriter:
         reading = self._read_clock()
         inputs = self._inputs(book, reading, asked)
         command = build(book.state, inputs.recorded.now)
-        entries = decide(book.state, command, inputs)
+        try:
+            entries = decide(book.state, command, inputs)
+        except UndecidableTrigger as error:
+            # The command is about a trigger that cannot be looked at; the page says so and decides without looking.
+            inputs = replace(inputs, recorded=structs.replace(inputs.recorded, quarantine=(error.quarantine(),)))
+            entries = decide(book.state, command, inputs)
         if isinstance(entries, Rejection):
             raise from_rejection(entries)
         if not entries:

@@ -20,9 +20,6 @@ from ..jetstream.ledger import Append
 from ..logs import get_log
 from .turns import give_way
 
-CAUSE_LENGTH_MAX = 200
-"""Characters of a quarantine's cause: enough to find the defect, too few to carry a payload."""
-
 _log = get_log("scheduler")
 
 
@@ -75,7 +72,7 @@ def _decide(
     except UndecidableTrigger as error:
         if any(known.trigger == error.trigger for known in inputs.quarantine):
             raise
-        return Quarantine(error.trigger, error.cause[:CAUSE_LENGTH_MAX])
+        return error.quarantine()
     assert not isinstance(entries, Rejection), "a tick is never refused"
     return entries
 

@@ -14,7 +14,7 @@ from fireledger.domain.definition import Definition, Overlap, TenantSettings, se
 from fireledger.domain.identifiers import book_subject, slot_of
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import MINUTE, SECOND
-from fireledger.domain.page import AttemptsPage, PageInputs, encode_attempts, encode_page
+from fireledger.domain.page import AttemptsPage, MalformedPage, PageInputs, encode_attempts, encode_page
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.rules import default_rules
 from fireledger.domain.zones import ZoneLibrary
@@ -22,7 +22,7 @@ from fireledger.projections.ledger_fold import FoldedAttempts, LedgerFold
 from fireledger.runners.clock import Clock, realtime
 from fireledger.runners.identity import new_commit_id
 from fireledger.runners.jetstream.connection import BrokerConnection, Login
-from fireledger.runners.jetstream.ledger import Append, Committed, Ledger
+from fireledger.runners.jetstream.ledger import Append, Committed, Ledger, Stored
 from fireledger.runners.jetstream.reader import Checkpoint, PullReader
 from fireledger.runners.scheduler.ownership import Ownership
 from fireledger.runners.scheduler.scheduler import Scheduler
@@ -95,15 +95,22 @@ class Desk:
     fold: LedgerFold = field(default_factory=lambda: LedgerFold(observing=False))
     pages: list[Read] = field(default_factory=list[Read])
     conflicts: int = 0
+    failure: MalformedPage | None = None
+    may_fail: bool = False
 
     async def follow(self, reader: PullReader) -> None:
-        """Read for ever."""
-        async for batch in reader.batches():
-            arrived_at = realtime()
-            for message in batch:
-                folded = self.fold.apply(message)
-                if not isinstance(folded, FoldedAttempts):
-                    self.pages.append(Read(folded, arrived_at))
+        """Read for ever, or until something cannot be read."""
+        try:
+            async for batch in reader.batches():
+                self._take(batch, realtime())
+        except MalformedPage as error:
+            self.failure = error
+
+    def _take(self, batch: list[Stored], arrived_at: int) -> None:
+        for message in batch:
+            folded = self.fold.apply(message)
+            if not isinstance(folded, FoldedAttempts):
+                self.pages.append(Read(folded, arrived_at))
 
     async def do(self, tenant: str, command: Command) -> tuple[e.BookEntry, ...]:
         """Append a command's page and return its entries once it is read back and took effect."""
@@ -248,10 +255,10 @@ async def opened_desk(broker: RunningBroker) -> AsyncGenerator[Desk, None]:
     finally:
         await reader.close()
         following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
+        await asyncio.wait({following})
         await connection.close()
         await dispatching.close()
+        assert desk.may_fail or desk.failure is None
 
 
 @dataclass

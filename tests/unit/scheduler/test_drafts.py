@@ -11,12 +11,13 @@ from fireledger.domain.due import next_due
 from fireledger.domain.identifiers import book_subject
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import SECOND, parse_instant
+from fireledger.domain.limits import CAUSE_LENGTH_MAX
 from fireledger.domain.page import Page, PageInputs, PageTooLarge, decode_page, encode_page
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.state import State, TriggerState
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.scheduler.books import touched
-from fireledger.runners.scheduler.drafts import CAUSE_LENGTH_MAX, draft_page
+from fireledger.runners.scheduler.drafts import draft_page
 from fireledger.runners.zone_package import load_packaged_zones
 
 ZONES = ZoneLibrary(load_packaged_zones())
