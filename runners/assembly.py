@@ -96,7 +96,7 @@ async def run_scheduler(options: RunnerOptions, stop: asyncio.Event) -> None:
             runner_id=runtime.runner_id,
             reload_zones=lambda: load_zones(runtime.connection),
         )
-        await _together(stop, scheduler.run(stop), leases.run(stop))
+        await _together(stop, scheduler.run(stop), _once_ready(scheduler.ready, leases, stop))
 
 
 async def run_dispatcher(options: RunnerOptions, stop: asyncio.Event) -> None:
@@ -114,7 +114,7 @@ async def run_dispatcher(options: RunnerOptions, stop: asyncio.Event) -> None:
             policy=TargetPolicy(allow_loopback=options.local),
             runner_id=runtime.runner_id,
         )
-        await _together(stop, dispatcher.run(stop), leases.run(stop))
+        await _together(stop, dispatcher.run(stop), _once_ready(dispatcher.ready, leases, stop))
 
 
 async def run_control(options: RunnerOptions, stop: asyncio.Event) -> None:
@@ -165,6 +165,18 @@ async def _connected(login: Login, name: str, stop: asyncio.Event) -> BrokerConn
             _log.warning("broker-unavailable", reason=error.message, retry_in_s=wait_s)
             await pause(wait_s, stop)
     return None
+
+
+async def _once_ready(ready: asyncio.Event, leases: PartitionLeases, stop: asyncio.Event) -> None:
+    """Keep the leases once the runner has folded the log: what is not understood yet must not be owned."""
+    waits = [asyncio.ensure_future(ready.wait()), asyncio.ensure_future(stop.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if not stop.is_set():
+        await leases.run(stop)
 
 
 async def _together(stop: asyncio.Event, *parts: Awaitable[None]) -> None:
