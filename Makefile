@@ -6,6 +6,8 @@ BIN := .venv/bin
 DEMO_DATA := .fireledger-demo
 SOURCES := domain projections runners replay
 QUICK := not integration and not slow and not long
+# Most of the time goes by in waits for real instants, so more tests than cores run at once.
+AT_ONCE := -n 3 --dist worksteal
 SEED ?= 1
 HOURS ?= 24
 ARGS ?=
@@ -21,7 +23,7 @@ run: setup ## start Fireledger with the demo tenant (ARGS="..." for further opti
 	@$(BIN)/fireledger up --demo --data $(DEMO_DATA) $(ARGS)
 
 test: setup ## run the tests, long waits in their short form (ARGS="..." for pytest)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(AT_ONCE) $(ARGS)
 
 check: setup ## format, lint, types, layers, docstrings, house rules and the fast tests
 	$(BIN)/ruff format --check .
@@ -33,7 +35,7 @@ check: setup ## format, lint, types, layers, docstrings, house rules and the fas
 	$(BIN)/python -m pytest -m "$(QUICK)" $(ARGS)
 
 test-all: setup ## run every test, the long ones included, with ten times the examples
-	@$(BIN)/python -m pytest -m "" --hypothesis-profile=thorough $(ARGS)
+	@$(BIN)/python -m pytest -m "" --hypothesis-profile=thorough $(AT_ONCE) $(ARGS)
 
 coverage: setup ## branch coverage of the fast tests
 	@$(BIN)/coverage run -m pytest -m "$(QUICK)" $(ARGS)

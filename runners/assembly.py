@@ -22,7 +22,7 @@ from .jetstream.ledger import Ledger
 from .jetstream.provisioning import verify
 from .jetstream.reader import Checkpoint, PullReader
 from .leases import LeaseKind, PartitionLeases
-from .lifecycle import Backoff, pause
+from .lifecycle import Backoff, pause, unless_stopped
 from .logs import get_log
 from .scheduler.scheduler import Scheduler
 from .zone_store import load_zones, store_packaged_zones
@@ -159,7 +159,7 @@ async def _connected(login: Login, name: str, stop: asyncio.Event) -> BrokerConn
     backoff = Backoff(CONNECT_RETRY_FIRST_S, CONNECT_RETRY_MAX_S)
     while not stop.is_set():
         try:
-            return await BrokerConnection.open(login, name=name)
+            return await unless_stopped(stop, BrokerConnection.open(login, name=name))
         except BrokerUnavailable as error:
             wait_s = backoff.next_s()
             _log.warning("broker-unavailable", reason=error.message, retry_in_s=wait_s)

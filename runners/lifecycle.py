@@ -9,9 +9,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import ExitStack, contextmanager
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from .errors import ExitStatus, OperationalError
 from .logs import get_log
@@ -23,6 +23,7 @@ DRAIN_S_MAX = 4.5
 CANCEL_S_MAX = 0.3
 """Longest wait for a runner that was cancelled because its drain took too long."""
 _PIPE_READ_BYTES = 4_096
+_Result = TypeVar("_Result")
 
 _log = get_log("lifecycle")
 
@@ -46,6 +47,18 @@ async def pause(seconds: float, stop: asyncio.Event) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def unless_stopped(stop: asyncio.Event, work: Coroutine[None, None, _Result]) -> _Result | None:
+    """Return the work's result, or None when ``stop`` was first; the work is cancelled then."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 class Backoff:

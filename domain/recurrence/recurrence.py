@@ -189,8 +189,7 @@ class _CronSearch:
             best = FAR_S
             for shift in shifts[index]:
                 at_s = first_from(from_s + shift) - shift
-                if at_s < best:
-                    best = at_s
+                best = min(best, at_s)
             if best < end:
                 return best, index, steps
             if end > sure_s and best - NEAR_S > end and shifts[index]:

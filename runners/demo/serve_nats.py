@@ -9,7 +9,7 @@ from ..entry_point import run_process
 from ..errors import BrokerUnavailable
 from ..executor import Answer, NatsExecutor, Work
 from ..jetstream.connection import BrokerConnection, Login
-from ..lifecycle import Backoff, pause, run_until_signalled
+from ..lifecycle import Backoff, pause, run_until_signalled, unless_stopped
 from ..logs import configure_logs, get_log
 from .scenario import DEMO_NATS_NAME, DEMO_TENANT
 
@@ -36,7 +36,7 @@ async def _connected(login: Login, stop: asyncio.Event) -> BrokerConnection | No
     backoff = Backoff(0.1, 1.0)
     while not stop.is_set():
         try:
-            return await BrokerConnection.open(login, name="demo-nats")
+            return await unless_stopped(stop, BrokerConnection.open(login, name="demo-nats"))
         except BrokerUnavailable as error:
             _log.warning("broker-unavailable", reason=error.message)
             await pause(backoff.next_s(), stop)

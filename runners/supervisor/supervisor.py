@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from ..broker.folder import DataFolder
 from ..broker.process import EmbeddedBroker
@@ -14,7 +13,7 @@ from ..jetstream.connection import BrokerConnection, Login
 from ..jetstream.provisioning import provision, verify_accounts
 from ..jetstream.topology import UserName
 from ..json_edge import Json
-from ..lifecycle import Backoff, pause
+from ..lifecycle import Backoff, pause, unless_stopped
 from ..logs import get_log
 from .child import RESTART_FIRST_S, RESTART_MAX_S, STABLE_S, Child, ChildCommand, runner_command
 from .log_output import log_output
@@ -131,7 +130,7 @@ class Supervisor:
 
     async def _admit_executors(self, running: Running, stop: asyncio.Event) -> None:
         """Give each new tenant's executors a broker user and their deduplication bucket."""
-        if await _unless(stop, running.ready.wait()) is None:
+        if await unless_stopped(stop, running.ready.wait()) is None:
             return
         while not await pause(TENANTS_POLL_S, stop):
             try:
@@ -152,7 +151,7 @@ class Supervisor:
         backoff, loop = Backoff(RESTART_FIRST_S, RESTART_MAX_S), asyncio.get_running_loop()
         while not stop.is_set():
             started_at = loop.time()
-            status = await _unless(stop, broker.wait())
+            status = await unless_stopped(stop, broker.wait())
             if status is None:
                 return
             if loop.time() - started_at > STABLE_S:
@@ -164,28 +163,13 @@ class Supervisor:
         """Try until it runs again: its port may be taken for a moment, its disk full for longer."""
         while not await pause(backoff.next_s(), stop):
             try:
-                if await _unless(stop, broker.restart()) is None:
+                if await unless_stopped(stop, broker.restart()) is None:
                     return
             except OperationalError as error:
                 _log.error("broker-restart-failed", reason=error.message, hint=error.hint)
                 continue
             _log.info("broker-restarted", pid=broker.pid)
             return
-
-
-_Result = TypeVar("_Result")
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[None, None, _Result]) -> _Result | None:
-    """The work's result, or None when ``stop`` was first; the work is cancelled then."""
-    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        for task in (working, stopping):
-            task.cancel()
-        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 async def _all_until_stopped(parts: Sequence[Coroutine[None, None, None]], stop: asyncio.Event) -> None:

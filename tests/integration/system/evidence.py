@@ -34,23 +34,23 @@ class Log:
     resends: Counter[FireKey] = field(default_factory=Counter[FireKey])
     results: Counter[FireKey] = field(default_factory=Counter[FireKey])
     finished: Counter[FireKey] = field(default_factory=Counter[FireKey])
+    owners: set[str] = field(default_factory=set[str])
+    """Who wrote pages into books."""
     ineffective: int = 0
-    stamps: dict[FireKey, int] = field(default_factory=dict[FireKey, int])
-    """When the broker stamped each release."""
 
-    def take(self, folded: Folded, stamped_at: int) -> None:
+    def take(self, folded: Folded) -> None:
         """Take in a book page."""
         if not folded.effective:
             self.ineffective += 1
             return
         tenant = folded.page.tenant
+        self.owners.add(folded.page.inputs.owner)
         for entry in folded.page.entries:
             match entry:
                 case e.FireReleased():
                     key = _key(tenant, entry)
                     self.released[key] += 1
                     self.decisions[key] += entry.decides
-                    self.stamps[key] = stamped_at
                 case e.FireDecided():
                     self.decisions[_key(tenant, entry)] += 1
                 case e.FireFinished():
@@ -84,7 +84,7 @@ async def read_log(system: System) -> Log:
     async for stored in scan(connection, LEDGER):
         folded = log.fold.apply(stored)
         if isinstance(folded, Folded):
-            log.take(folded, stored.stamped_at)
+            log.take(folded)
         else:
             for record in folded.page.records:
                 log.take_record(record)

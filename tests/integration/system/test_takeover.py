@@ -1,0 +1,115 @@
+"""Two schedulers as processes share the partitions; when one is killed the other soon has them all."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from fireledger.domain.limits import PARTITION_COUNT_DEFAULT
+from fireledger.runners.broker.credentials import credentials_path
+from fireledger.runners.broker.folder import DataFolder
+from fireledger.runners.json_edge import Json, loads
+from tests.integration.system.evidence import Span, executors, per_second, read_log
+from tests.integration.system.system import FIRELEDGER, System, environment
+from tests.waiting import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
+
+TENANTS = ("acme", "globex", "initech", "umbra", "hooli", "stark")
+TRIGGERS_EACH = 4
+SECONDS = 20
+TAKEOVER_S = 10.0
+"""The promise: a killed scheduler's partitions are another's within this time."""
+
+
+class Second:
+    """A scheduler beside that of ``up``."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.owned: list[int] = []
+        """How many partitions it held, change by change."""
+
+    async def read(self) -> None:
+        """Take in its log."""
+        assert self.process.stderr is not None
+        while text := await self.process.stderr.readline():
+            line = loads(text)
+            if isinstance(line, dict) and line.get("action") == "leases-changed":
+                self.owned.append(_number(line["owned"]))
+
+
+def _number(value: Json) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+@asynccontextmanager
+async def second_scheduler(system: System) -> AsyncGenerator[Second, None]:
+    """One more scheduler on the same broker, by the command that anybody would use."""
+    creds = credentials_path(DataFolder(system.data).credentials_path, "scheduler")
+    process = await asyncio.create_subprocess_exec(
+        *FIRELEDGER,
+        *("run", "scheduler", "--nats-url", system.ready.broker, "--creds", str(creds), "--clock-bound", "10ms"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(system.mark),
+    )
+    second = Second(process)
+    reading = asyncio.create_task(second.read())
+    try:
+        yield second
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await reading
+
+
+def owned_by_up(system: System) -> int:
+    """How many partitions the scheduler of ``up`` holds, as it last said."""
+    changes = system.logged("leases-changed", runner="scheduler")
+    return _number(changes[-1]["owned"]) if changes else 0
+
+
+@pytest.mark.timeout(180)
+async def test_a_killed_schedulers_partitions_are_taken_over(tmp_path: Path, measured: Callable[[str], None]) -> None:
+    """Both decide their share; the survivor holds everything within 10 s and every instant has one record."""
+    loop = asyncio.get_running_loop()
+    async with System(tmp_path / "data") as system:
+        await system.create_tenants(*TENANTS)
+        async with executors(system, *TENANTS) as arrivals:
+            span = Span.of(SECONDS, begins_in_s=2)
+            triggers, owed = per_second(TENANTS, TRIGGERS_EACH, span, arrivals.http.url)
+            await system.create_triggers(triggers)
+            async with second_scheduler(system) as second:
+
+                def share() -> bool:
+                    """Whether both hold a good part."""
+                    fair = PARTITION_COUNT_DEFAULT // 2
+                    return bool(second.owned) and abs(second.owned[-1] - fair) <= 2 and owned_by_up(system) <= fair + 2
+
+                await until(share, timeout_s=20, what="they share the partitions")
+                second.process.kill()
+                killed_at = loop.time()
+                await until(
+                    lambda: owned_by_up(system) == PARTITION_COUNT_DEFAULT,
+                    timeout_s=TAKEOVER_S,
+                    what="the survivor holds every partition",
+                )
+                measured(f"a killed scheduler's partitions taken over after {loop.time() - killed_at:.1f} s")
+
+            async def decided() -> bool:
+                """Whether every instant is decided and concluded."""
+                log = await read_log(system)
+                return len(log.decisions) >= len(owed) and log.finished.total() >= log.released.total()
+
+            await until(decided, timeout_s=span.left_s + 20, what="every instant is decided")
+        log = await read_log(system)
+        assert set(log.decisions) == owed
+        assert set(log.decisions.values()) == {1}
+        assert len({owner for owner in log.owners if owner.startswith("scheduler")}) == 2, "both have decided something"
+        assert arrivals.per_key() == log.released
+        assert await system.stop() == 0
