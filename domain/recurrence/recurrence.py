@@ -139,8 +139,9 @@ class _CronSearch:
         """The answer, and how many stretches were looked at."""
         from_s = instant // SECOND + 1
         index = bisect_right(self._starts, from_s) - 1
-        # Almost always the answer lies in the same stretch: this is the loop below for that case, in a hurry.
-        shift = self._alone[index] if index >= 0 else None
+        # Almost always the answer lies in the same stretch: what follows is _first_from for that case, in a hurry.
+        # Before the first stretch ``index`` is -1, which is the None at the end.
+        shift = self._alone[index]
         if shift is not None:
             found = self._local.first_from(from_s + shift) - shift
             if found < self._starts[index + 1]:

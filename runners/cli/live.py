@@ -133,9 +133,7 @@ class LiveView:
             return Text(self._trouble, style="yellow", no_wrap=True, overflow="ellipsis")
         if not self._tenants:
             return Text("no tenant yet; in another terminal: fireledger tenant create acme", style="dim")
-        return Text(
-            f"times are UTC   Ctrl-C stops   logs: {self._logs}", style="dim", no_wrap=True, overflow="ellipsis"
-        )
+        return Text(f"times are UTC   Ctrl-C stops   logs: {self._logs}", style="dim", overflow="fold")
 
 
 def _counts(rows: Iterable[_Row]) -> str:

@@ -22,7 +22,7 @@ def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Show the figures."""
-    figures = config.stash.get(_FIGURES, [])
+    figures = config.stash.setdefault(_FIGURES, [])
     if figures:
         terminalreporter.section("measured")
         for figure in figures:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fireledger.domain import entries as e
 from fireledger.domain.book import Folded
+from fireledger.domain.commands import Tick
 from fireledger.domain.identifiers import FireKey, parse_fire_key
 from fireledger.domain.instants import SECOND, Instant, format_instant
 from fireledger.projections.ledger_fold import LedgerFold
@@ -34,8 +35,8 @@ class Log:
     resends: Counter[FireKey] = field(default_factory=Counter[FireKey])
     results: Counter[FireKey] = field(default_factory=Counter[FireKey])
     finished: Counter[FireKey] = field(default_factory=Counter[FireKey])
-    owners: set[str] = field(default_factory=set[str])
-    """Who wrote pages into books."""
+    schedulers: set[str] = field(default_factory=set[str])
+    """Who has decided something."""
     ineffective: int = 0
 
     def take(self, folded: Folded) -> None:
@@ -44,7 +45,8 @@ class Log:
             self.ineffective += 1
             return
         tenant = folded.page.tenant
-        self.owners.add(folded.page.inputs.owner)
+        if isinstance(folded.page.command, Tick):
+            self.schedulers.add(folded.page.inputs.owner)
         for entry in folded.page.entries:
             match entry:
                 case e.FireReleased():

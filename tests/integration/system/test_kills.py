@@ -112,7 +112,7 @@ def check(log: Log, arrivals: Arrivals, owed: set[object]) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("seconds", [20, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [14, pytest.param(60, marks=pytest.mark.long)])
 async def test_killed_at_random_moments(tmp_path: Path, measured: Callable[[str], None], seconds: int) -> None:
     """Scheduler, dispatcher, control and broker are killed: the log and the executors still agree."""
     seed = int(os.environ.get(SEED_VARIABLE) or int.from_bytes(os.urandom(4)))

@@ -53,7 +53,7 @@ async def test_one_line_one_owner_one_interrupt(tmp_path: Path, measured: Callab
         measured(f"one interrupt, all stopped after {asyncio.get_running_loop().time() - started_at:.2f} s")
         await all_gone(system.mark, within_s=0.5)
         assert len(system.stdout) == 1
-        assert {line["runner"] for line in system.logs} >= {"up", *RUNNERS}
+        assert {str(line["runner"]) for line in system.logs} >= {"up", *RUNNERS}
         assert system.noise == [], "every line of the log is JSON"
     after = await run("status", data=system.data)
     assert after.status == 6
@@ -96,7 +96,7 @@ async def test_a_killed_up_takes_everything_along_and_a_new_one_goes_on(
         async with executors(first) as arrivals:
             await first.ask("trigger.create", **every_second(arrivals.http.url))
             await some_arrive(arrivals)
-            assert set(RUNNERS) <= {line["runner"] for line in first.logged("runner-started")}
+            assert set(RUNNERS) <= {str(line["runner"]) for line in first.logged("runner-started")}
             assert len(marked_processes(first.mark)) >= len(RUNNERS) + 3
             killed_at = loop.time()
             end(first.pid)
