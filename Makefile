@@ -41,9 +41,10 @@ coverage: setup ## branch coverage of the fast tests
 	@$(BIN)/coverage run -m pytest -m "$(QUICK)" $(ARGS)
 	@$(BIN)/coverage report
 
-bench: setup ## measure lateness and decisions per second on this machine
+bench: setup ## measure lateness, decisions per second and recurrence searches on this machine
 	$(BIN)/python ops/bench/lateness.py
 	$(BIN)/python ops/bench/decide.py
+	$(BIN)/python ops/bench/recurrence.py
 
 sim: setup ## simulate from a seed (SEED=1 HOURS=24)
 	@if [ -f tests/simulation/run.py ]; then \
