@@ -30,6 +30,8 @@ from .zone_store import load_zones, store_packaged_zones
 CONNECT_RETRY_FIRST_S = 0.1
 CONNECT_RETRY_MAX_S = 2.0
 """Waits between attempts to reach the broker at the start: doubling between these."""
+CONNECT_TIMEOUT_S = 2.0
+"""How long one attempt may take before the log says that the broker is not there."""
 BEGINNING = Checkpoint(0, b"")
 
 _log = get_log("runner")
@@ -159,7 +161,9 @@ async def _connected(login: Login, name: str, stop: asyncio.Event) -> BrokerConn
     backoff = Backoff(CONNECT_RETRY_FIRST_S, CONNECT_RETRY_MAX_S)
     while not stop.is_set():
         try:
-            return await unless_stopped(stop, BrokerConnection.open(login, name=name))
+            return await unless_stopped(
+                stop, BrokerConnection.open(login, name=name, connect_timeout_s=CONNECT_TIMEOUT_S)
+            )
         except BrokerUnavailable as error:
             wait_s = backoff.next_s()
             _log.warning("broker-unavailable", reason=error.message, retry_in_s=wait_s)

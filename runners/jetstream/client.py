@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 from nats import errors
-from nats.aio.client import Client
+from nats.aio.client import Client, Srv
 
 _DELIVERED = b"$JS.ACK."
 
@@ -20,6 +20,7 @@ class UnbufferedClient(Client):
 
     - The library drops nothing of its outbound list on a disconnect: a publish handed over just before would be
       written after the reconnect, perhaps much later. Here list and socket are dropped at once.
+    - It leaves the socket of each failed attempt to reconnect open. Here it is dropped before the next.
     - It closes itself for good on protocol errors of the broker. Here it reconnects.
     - It takes each message through a queue, a task and a header parser. Messages of a consumer, which need none of
       it and come by the ten thousand, may be taken straight from the socket.
@@ -52,6 +53,11 @@ class UnbufferedClient(Client):
         self.drop_socket()
         self._on_lost()
         await super()._attempt_reconnect()
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        # A broker that takes connections and stays silent would collect one more at each attempt.
+        self.drop_socket()
+        await super()._connect_to_server(s)
 
     async def _process_err(self, err_msg: str) -> None:
         if "permissions violation" in err_msg.lower():

@@ -139,7 +139,8 @@ class PullReader:
                 self._subscription = await self._connection.subscribe_deliveries(
                     f"{self._inbox}.*", self._on_delivery, self._on_message
                 )
-            self._lost = False
+            # What the earlier consumer still delivers meanwhile lies behind the position and comes again.
+            self._lost, self._consumer = False, ""
             start = await self._check_position()
             self._consumer, self._delivered, self._asking = self._connection.new_token(), 0, False
             await create_consumer(

@@ -102,7 +102,9 @@ async def test_a_command_in_a_tight_loop_makes_progress_and_delays_nobody(broker
         desk.check_exactly_once("acme")
         for name in others:
             desk.check_exactly_once(name)
-            assert percentile(desk.lateness(name), 0.99) < 350
+            # A handful of instants: the median speaks for the amender's effect, the worst for the machine too.
+            assert percentile(desk.lateness(name), 0.5) < 150
+            assert percentile(desk.lateness(name), 1.0) < 2_000
 
 
 async def test_one_bad_trigger_is_quarantined_and_the_others_go_on(

@@ -20,7 +20,8 @@ from fireledger.runners.jetstream.topology import LEDGER, executor_user
 from fireledger.runners.json_edge import Json
 from tests.integration.system.system import System
 
-NATS_TARGET = "test"
+NATS_NAME = "test"
+NATS_TARGET = f"nats:{NATS_NAME}"
 
 
 @dataclass
@@ -137,7 +138,7 @@ async def executors(system: System, *tenants: str) -> AsyncGenerator[Arrivals, N
         running: list[asyncio.Task[None]] = []
         for tenant in tenants:
             connection = await system.connect(executor_user(tenant))
-            executor = NatsExecutor(connection, tenant, NATS_TARGET, arrivals.work)
+            executor = NatsExecutor(connection, tenant, NATS_NAME, arrivals.work)
             arrivals.nats.append(executor)
             running.append(asyncio.create_task(executor.run(stop)))
         try:
@@ -175,26 +176,16 @@ class Span:
 
 
 def per_second(
-    tenants: tuple[str, ...], each: int, span: Span, http_url: str, paths: tuple[str, ...] = ("ok",), **options: Json
+    tenants: tuple[str, ...], each: int, span: Span, targets: tuple[str, ...], **options: Json
 ) -> tuple[list[dict[str, Json]], set[FireKey]]:
-    """Triggers that fire each second, half of them at HTTP (its paths in turn), half at NATS; the keys they owe."""
+    """Triggers that fire each second, at the targets in turn, and the keys they owe."""
     triggers: list[dict[str, Json]] = []
     keys: set[FireKey] = set()
     for tenant in tenants:
         for number in range(each):
-            target = f"{http_url}/{paths[number // 2 % len(paths)]}" if number % 2 else f"nats:{NATS_TARGET}"
-            name = f"{'http' if number % 2 else 'nats'}-{number}"
-            triggers.append(
-                {
-                    "tenant": tenant,
-                    "trigger": name,
-                    "cron": "* * * * * *",
-                    "target": target,
-                    "overlap": "allow",
-                    **span.bounds(),
-                    **options,
-                }
-            )
+            name, target = f"tick-{number}", targets[number % len(targets)]
+            named: dict[str, Json] = {"tenant": tenant, "trigger": name, "cron": "* * * * * *", "target": target}
+            triggers.append({**named, "overlap": "allow", **span.bounds(), **options})
             keys |= span.keys(tenant, name)
     return triggers, keys
 

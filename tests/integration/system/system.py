@@ -135,14 +135,13 @@ class System:
 
     async def __aenter__(self) -> "System":
         """Start and wait until it says that it is ready."""
-        await self.start()
-        try:
+        async with AsyncExitStack() as unless_ready:
+            unless_ready.push_async_callback(self.close)
+            await self.start()
             await until(lambda: bool(self.stdout) or self.ended, timeout_s=READY_S, what="the ready line")
             assert not self.ended, list(self.logs) + self.noise
             self._client = ControlClient(await self.connect("operator"))
-        except BaseException:
-            await self.close()
-            raise
+            unless_ready.pop_all()
         return self
 
     async def __aexit__(

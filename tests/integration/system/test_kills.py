@@ -16,7 +16,7 @@ from fireledger.runners.demo.http_executor import Arrival
 from fireledger.runners.errors import ExitStatus, OperationalError
 from fireledger.runners.json_edge import Json
 from fireledger.runners.lifecycle import pause
-from tests.integration.system.evidence import Arrivals, Log, Span, executors, per_second, read_log
+from tests.integration.system.evidence import NATS_TARGET, Arrivals, Log, Span, executors, per_second, read_log
 from tests.integration.system.system import RUNNERS, System
 from tests.waiting import until
 
@@ -29,7 +29,7 @@ KILLABLE = (*RUNNERS, "broker")
 KILL_EVERY_S = (1.0, 3.0)
 SETTLE_S = 45
 """A killed dispatcher's calls are made again 5 s after their timeout; a restart may wait out its back-off before."""
-CALL_TIMEOUT_S = 2
+CALL_TIMEOUT_S = 1
 SLOW_MS = 400
 """Half of the HTTP calls take this long, so that kills meet calls under way."""
 COMMAND_EVERY_S = 0.2
@@ -112,7 +112,7 @@ def check(log: Log, arrivals: Arrivals, owed: set[object]) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("seconds", [14, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=pytest.mark.long)])
 async def test_killed_at_random_moments(tmp_path: Path, measured: Callable[[str], None], seconds: int) -> None:
     """Scheduler, dispatcher, control and broker are killed: the log and the executors still agree."""
     seed = int(os.environ.get(SEED_VARIABLE) or int.from_bytes(os.urandom(4)))
@@ -122,8 +122,9 @@ async def test_killed_at_random_moments(tmp_path: Path, measured: Callable[[str]
         async with executors(system, *TENANTS) as arrivals:
             span = Span.of(seconds, begins_in_s=2)
             timeout = f"{CALL_TIMEOUT_S}s"
-            paths = ("ok", f"slow?ms={SLOW_MS}")
-            triggers, owed = per_second(TENANTS, TRIGGERS_EACH, span, arrivals.http.url, paths, timeout=timeout)
+            url = arrivals.http.url
+            targets = (NATS_TARGET, f"{url}/ok", NATS_TARGET, f"{url}/slow?ms={SLOW_MS}")
+            triggers, owed = per_second(TENANTS, TRIGGERS_EACH, span, targets, timeout=timeout)
             await system.create_triggers(triggers)
             commander, stop = Commander(system), asyncio.Event()
             commanding = asyncio.create_task(commander.run(stop))

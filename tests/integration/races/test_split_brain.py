@@ -1,0 +1,124 @@
+"""Two schedulers that both believe they own everything, alone and against a tenant that amends as fast as it can."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from fireledger.domain.commands import AmendTrigger
+from fireledger.domain.instants import SECOND, Instant
+from fireledger.runners.clock import realtime
+from fireledger.runners.errors import ControlRefused
+from tests.integration.brokers import RunningBroker
+from tests.integration.control.running import Service, running_service
+from tests.integration.races.processes import credentials, module
+from tests.integration.scheduler.harness import Desk, opened_desk, percentile
+from tests.waiting import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
+
+AMENDER = "amender"
+PAGES_LATE_MS = 100
+"""The promise: a tenant that amends in a tight loop moves the others' lateness by no more."""
+AMENDMENTS_PER_S_MIN = 5
+SETTLE_S = 2
+"""After the triggers are there, before anything is measured."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much, for how long: tenants with triggers each, and the seconds of each of the two phases."""
+
+    tenants: int
+    triggers: int
+    phase_s: int
+
+
+SHORT = Size(tenants=20, triggers=10, phase_s=4)
+LONG = Size(tenants=25, triggers=20, phase_s=30)
+
+
+@dataclass
+class Amender:
+    """Amends one trigger over and over, each time as soon as the last amendment is acknowledged."""
+
+    service: Service
+    acknowledged: int = 0
+    busy: int = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Go on until told to stop. A refusal because other writers were quicker is counted."""
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                await self.service.ask(
+                    "trigger.amend", tenant=AMENDER, trigger="t0", outcome_window=f"{60 + number % 2}s"
+                )
+                self.acknowledged += 1
+            except ControlRefused as error:
+                assert error.code == "tenant-busy"
+                self.busy += 1
+
+
+async def passed(seconds: int) -> Instant:
+    """Let whole seconds pass; the present instant."""
+    end = realtime() + seconds * SECOND
+    await until(lambda: realtime() >= end, timeout_s=seconds + 10, what=f"{seconds} s pass")
+    return realtime()
+
+
+def lateness(desk: Desk, tenants: list[str], begin: int, end: int) -> list[int]:
+    """Broker timestamp of the deciding page minus release, for releases in [begin, end), sorted; microseconds."""
+    return sorted(
+        read.folded.book.head.stamped_at - entry.release
+        for tenant in tenants
+        for read, entry in desk.released(tenant)
+        if begin <= entry.release < end
+    )
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("size", [SHORT, pytest.param(LONG, marks=pytest.mark.long)], ids=["short", "long"])
+async def test_split_brain_is_harmless(broker: RunningBroker, size: Size, measured: Callable[[str], None]) -> None:
+    """Two owners of everything decide each instant once; a tenant amending in a tight loop delays nobody and goes on."""
+    owner = ("tests.integration.races.owning_everything", broker.url, credentials(broker, "scheduler"))
+    others = [f"t{number}" for number in range(size.tenants - 1)]
+    async with opened_desk(broker) as desk, running_service(broker) as service:
+        names = [f"t{number}" for number in range(size.triggers)]
+        await asyncio.gather(*(desk.create(tenant, *names) for tenant in (AMENDER, *others)))
+        async with module(*owner, "one") as one, module(*owner, "two") as two:
+            both = (one, two)
+            await asyncio.gather(*(each.until_logged("log-folded") for each in both))
+            begun = await passed(SETTLE_S)
+            alone = await passed(size.phase_s)
+            amender, stop = Amender(service), asyncio.Event()
+            amending = asyncio.create_task(amender.run(stop))
+            ended = await passed(size.phase_s)
+            stop.set()
+            await amending
+            await passed(2)
+            await asyncio.gather(*(each.interrupt() for each in both))
+        counts = [each.logged("owner-ended")[-1] for each in both]
+        decided = 0
+        for tenant in (AMENDER, *others):
+            decided += desk.check_exactly_once(tenant)
+            desk.check_never_early(tenant)
+        assert not [read for read in desk.pages if not read.folded.effective]
+        before, during = lateness(desk, others, begun, alone), lateness(desk, others, alone, ended)
+    met = sum(int(str(count["conflicts"])) for count in counts)
+    per_s = amender.acknowledged / size.phase_s
+    measured(
+        f"{decided} instants decided once by {size.tenants * size.triggers} triggers; {met} conflicts, pages "
+        f"{[count['committed'] for count in counts]}; {per_s:.0f} amendments/s ({amender.busy} told busy); others' "
+        f"lateness p50/p99 {percentile(before, 0.5):.0f}/{percentile(before, 0.99):.0f} ms alone, "
+        f"{percentile(during, 0.5):.0f}/{percentile(during, 0.99):.0f} ms beside the amender"
+    )
+    assert met > 0, "they met"
+    assert all(int(str(count["committed"])) > 0 for count in counts), "both decided"
+    assert per_s > AMENDMENTS_PER_S_MIN, "the amender makes progress"
+    assert len(during) > len(others) * size.triggers
+    assert percentile(during, 0.99) <= percentile(before, 0.99) + PAGES_LATE_MS
+    amendments = [read for read in desk.pages if isinstance(read.folded.page.command, AmendTrigger)]
+    assert len(amendments) >= amender.acknowledged

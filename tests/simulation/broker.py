@@ -1,0 +1,438 @@
+"""The broker in memory: one log with expectations on exact subjects, one bucket, its own clock, and a network.
+
+It keeps the rules that the adapters in ``runners/jetstream`` promise their callers, and is held to the same contract
+tests. A request travels to the broker and back with drawn delays; either way it can be lost, held up, or stay on its
+way after its sender has died.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Generic, TypeVar
+
+from fireledger.runners.errors import BrokerUnavailable
+from fireledger.runners.jetstream.buckets import Entry
+from fireledger.runners.jetstream.leader import Stored
+from fireledger.runners.jetstream.ledger import Append, Committed, Lost
+
+_T = TypeVar("_T")
+
+LATENCY_S_MIN = 0.000_2
+LATENCY_S_MEAN = 0.001_5
+"""One way through a quiet network: never less than the first, exponentially more."""
+LATENCY_S_MAX = 2.0
+"""What a drawn delay is cut off at; slower ones come from faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Occupied:
+    """What the broker keeps of a stored message besides the message: whose it is."""
+
+    stored: Stored
+    commit_id: str
+
+
+@dataclass(slots=True)
+class _Held:
+    value: bytes
+    revision: int
+    stamped_at: int
+
+
+class SimulatedBroker:
+    """The server: what it has stored, and whether it is up."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        """``now`` is true time in microseconds."""
+        self.offset = 0
+        """How far the broker's wall clock is off, in microseconds."""
+        self.log: list[Stored] = []
+        self.up = True
+        self.generation = 0
+        """How often it was restarted: whatever was on its way then is lost."""
+        self.on_store: list[Callable[[Stored], None]] = []
+        """Called with each message as it is stored, before anybody can read it."""
+        self._now = now
+        self._subjects: dict[str, list[_Occupied]] = {}
+        self._keys: dict[str, _Held] = {}
+        self._revision = 0
+        self._stamped_at = 0
+        self._came_up = asyncio.Event()
+        self._came_up.set()
+
+    def clock(self) -> int:
+        """The broker's wall clock, microseconds; it never shows less than a stamp it gave."""
+        self._stamped_at = max(self._stamped_at, self._now() + self.offset)
+        return self._stamped_at
+
+    def go_down(self) -> None:
+        """Stop answering; what is on its way is lost."""
+        self.up = False
+        self.generation += 1
+        self._came_up.clear()
+
+    def come_up(self) -> None:
+        """Answer again; everything that was stored is there."""
+        self.up = True
+        self._came_up.set()
+
+    async def wait_up(self) -> None:
+        """Return once it is up."""
+        await self._came_up.wait()
+
+    # The log
+
+    def last_sequence(self) -> int:
+        """The sequence of the newest message, 0 without any."""
+        return len(self.log)
+
+    def head(self, subject: str) -> Stored | None:
+        """The newest message on an exact subject."""
+        found = self._subjects.get(subject)
+        return found[-1].stored if found else None
+
+    def store(self, append: Append) -> Committed | Lost:
+        """Store a message if the newest on its subject is the expected one; else say what holds its position."""
+        held = self._subjects.setdefault(append.subject, [])
+        last = held[-1].stored.sequence if held else 0
+        if last != append.expected_sequence:
+            return self._occupant(held, append)
+        stored = Stored(len(self.log) + 1, append.subject, self.clock(), append.body)
+        held.append(_Occupied(stored, append.commit_id))
+        self.log.append(stored)
+        for callback in self.on_store:
+            callback(stored)
+        return Committed(stored.sequence)
+
+    def _occupant(self, held: list[_Occupied], append: Append) -> Committed | Lost:
+        for each in held:
+            if each.stored.sequence > append.expected_sequence:
+                ours = each.commit_id == append.commit_id and each.stored.body == append.body
+                return Committed(each.stored.sequence) if ours else Lost(each.stored)
+        raise AssertionError(f'"{append.subject}" ends before sequence {append.expected_sequence}')
+
+    # The bucket
+
+    def get(self, key: str) -> Entry | None:
+        """A key's entry."""
+        held = self._keys.get(key)
+        return None if held is None else Entry(key, held.value, held.revision, held.stamped_at)
+
+    def entries(self, prefix: str) -> list[Entry]:
+        """All entries whose keys begin with ``prefix``."""
+        return [
+            Entry(key, held.value, held.revision, held.stamped_at)
+            for key, held in self._keys.items()
+            if key.startswith(prefix)
+        ]
+
+    def put_if(self, key: str, value: bytes, revision: int) -> int | None:
+        """Set a key whose revision is still this one (0: it must not exist)."""
+        held = self._keys.get(key)
+        if (0 if held is None else held.revision) != revision:
+            return None
+        self._revision += 1
+        self._keys[key] = _Held(value, self._revision, self.clock())
+        return self._revision
+
+    def delete_if(self, key: str, revision: int) -> bool:
+        """Delete a key whose revision is still this one."""
+        held = self._keys.get(key)
+        if held is None or held.revision != revision:
+            return False
+        self._revision += 1
+        del self._keys[key]
+        return True
+
+
+@dataclass
+class _Parcel(Generic[_T]):
+    """A request on its way."""
+
+    act: Callable[[], _T]
+    answer: "asyncio.Future[_T]"
+    generation: int
+
+
+@dataclass
+class Trouble:
+    """What a link suffers from at present. Probabilities and seconds; all zero in a healthy one."""
+
+    lost_requests: float = 0.0
+    lost_answers: float = 0.0
+    slow_requests: float = 0.0
+    slow_s: float = 0.0
+    read_delay_s: float = 0.0
+
+
+@dataclass
+class Link:
+    """One process's way to the broker. ``frozen`` holds everything in both directions until it thaws."""
+
+    broker: SimulatedBroker
+    random: Random
+    trouble: Trouble = field(default_factory=Trouble)
+    frozen: bool = False
+    dead: bool = False
+    _waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    _readers: list["SimulatedReader"] = field(default_factory=list["SimulatedReader"])
+
+    def delay_s(self) -> float:
+        """Draw one way's delay."""
+        return min(LATENCY_S_MIN + self.random.expovariate(1 / LATENCY_S_MEAN), LATENCY_S_MAX)
+
+    def later(self, delay_s: float, what: Callable[[], None]) -> None:
+        """Do something after a delay, and not while frozen."""
+        asyncio.get_running_loop().call_later(delay_s, self._unless_frozen, what)
+
+    def _unless_frozen(self, what: Callable[[], None]) -> None:
+        if self.frozen:
+            self._waiting.append(what)
+        else:
+            what()
+
+    def freeze(self) -> None:
+        """Hold everything."""
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """Let everything go on that was held."""
+        self.frozen = False
+        waiting, self._waiting = self._waiting, []
+        for what in waiting:
+            what()
+
+    def cut(self) -> None:
+        """The process died. What it had sent may still arrive; nobody hears the answer."""
+        self.dead = True
+        self.trouble = Trouble()
+        self.thaw()
+        for reader in self._readers:
+            reader.stop()
+
+    async def ask(self, act: Callable[[], _T], timeout_s: float) -> _T:
+        """Have the broker do something, and return its answer. Raises BrokerUnavailable when none came in time."""
+        loop = asyncio.get_running_loop()
+        if not self.broker.up:
+            await self._wait_up(timeout_s)
+        parcel = _Parcel(act, loop.create_future(), self.broker.generation)
+        delay_s = self.delay_s()
+        if self.trouble.slow_requests and self.random.random() < self.trouble.slow_requests:
+            delay_s += self.random.uniform(0.2, 1.0) * self.trouble.slow_s
+        if not (self.trouble.lost_requests and self.random.random() < self.trouble.lost_requests):
+            self.later(delay_s, lambda: self._arrive(parcel))
+        timer = loop.call_later(timeout_s, _time_out, parcel.answer)
+        try:
+            return await parcel.answer
+        finally:
+            timer.cancel()
+
+    async def _wait_up(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.broker.wait_up()
+        except TimeoutError:
+            raise BrokerUnavailable("the broker is down") from None
+
+    def _arrive(self, parcel: _Parcel[_T]) -> None:
+        if parcel.generation != self.broker.generation:
+            _disconnect(parcel.answer)
+            return
+        answer = parcel.act()
+        if not (self.trouble.lost_answers and self.random.random() < self.trouble.lost_answers):
+            self.later(self.delay_s(), lambda: self._answer(parcel, answer))
+
+    def _answer(self, parcel: _Parcel[_T], answer: _T) -> None:
+        if parcel.generation != self.broker.generation:
+            _disconnect(parcel.answer)
+        elif not parcel.answer.done():
+            parcel.answer.set_result(answer)
+
+    def follow(self, reader: "SimulatedReader") -> None:
+        """Tell the reader of what is stored from now on."""
+        self._readers.append(reader)
+
+
+def _time_out(answer: "asyncio.Future[_T]") -> None:
+    if not answer.done():
+        answer.set_exception(BrokerUnavailable("no answer in time"))
+
+
+def _disconnect(answer: "asyncio.Future[_T]") -> None:
+    if not answer.done():
+        answer.set_exception(BrokerUnavailable("the connection was lost"))
+
+
+ANSWER_TIMEOUT_S = 5.0
+DEADLINE_S = 30.0
+READ_TIMEOUT_S = 2.0
+RESEND_S_FIRST = 0.005
+RESEND_S_MAX = 0.2
+PLAIN_APPENDS_MAX = 10
+
+
+class SimulatedLedger:
+    """What ``runners.jetstream.ledger.Ledger`` is to its callers, on a simulated link."""
+
+    def __init__(self, link: Link, *, deadline_s: float = DEADLINE_S) -> None:
+        self.highest_seen = 0
+        self._link = link
+        self._broker = link.broker
+        self._deadline_s = deadline_s
+
+    def note_seen(self, sequence: int, digest: bytes = b"") -> None:
+        """Tell of a message read elsewhere."""
+        del digest
+        self.highest_seen = max(self.highest_seen, sequence)
+
+    async def head(self, subject: str) -> Stored | None:
+        """Return the newest message on a subject. Raises BrokerUnavailable."""
+        return await self._link.ask(lambda: self._broker.head(subject), READ_TIMEOUT_S)
+
+    async def last_sequence(self) -> int:
+        """Return the log's last sequence. Raises BrokerUnavailable."""
+        last = await self._link.ask(self._broker.last_sequence, READ_TIMEOUT_S)
+        self.note_seen(last)
+        return last
+
+    async def append(self, append: Append) -> Committed | Lost:
+        """Append one message; resend it until its outcome is certain. Raises BrokerUnavailable at the deadline."""
+        (outcome,) = await self._until_certain(lambda: [self._broker.store(append)])
+        self.note_seen(_sequence(outcome))
+        return outcome
+
+    async def append_many(self, appends: Sequence[Append]) -> list[Committed | Lost]:
+        """Append messages on different subjects, each by itself or all at once; outcomes in order."""
+        if len({append.subject for append in appends}) < len(appends):
+            raise ValueError("a subject occurs twice in one call; its messages depend on each other")
+        if len(appends) > PLAIN_APPENDS_MAX:
+            # Losers are taken out of a batch and the rest goes in together: as if stored one after the other at once.
+            outcomes = await self._until_certain(lambda: [self._broker.store(append) for append in appends])
+            for outcome in outcomes:
+                self.note_seen(_sequence(outcome))
+            return outcomes
+        if len(appends) == 1:
+            return [await self.append(appends[0])]
+        found = await asyncio.gather(*(self.append(append) for append in appends), return_exceptions=True)
+        good: list[Committed | Lost] = []
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+            good.append(each)
+        return good
+
+    async def _until_certain(self, act: Callable[[], list[Committed | Lost]]) -> list[Committed | Lost]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._deadline_s
+        pause_s = RESEND_S_FIRST
+        while (left_s := deadline - loop.time()) > 0:
+            try:
+                return await self._link.ask(act, min(left_s, ANSWER_TIMEOUT_S))
+            except BrokerUnavailable:
+                await wait(min(pause_s, max(0.0, deadline - loop.time())))
+                pause_s = min(pause_s * 2, RESEND_S_MAX)
+        raise BrokerUnavailable("the outcome of the append is unknown", hint="send the same again to learn it")
+
+
+class SimulatedReader:
+    """What ``PullReader`` is to its callers: every message once and in order, some time after it was stored."""
+
+    def __init__(self, link: Link, *, after: int = 0) -> None:
+        self.position = after
+        self._link = link
+        self._frontier = after
+        self._scheduled = False
+        self._wake = asyncio.Event()
+        self._closed = False
+        link.follow(self)
+        link.broker.on_store.append(self._on_store)
+        if link.broker.last_sequence() > after:
+            self._expect()
+
+    async def batches(self) -> AsyncGenerator[list[Stored], None]:
+        """Yield what has arrived, until the reader is closed."""
+        while not self._closed:
+            self._wake.clear()
+            if self._frontier > self.position:
+                batch = self._link.broker.log[self.position : self._frontier]
+                self.position = self._frontier
+                yield batch
+            else:
+                await self._wake.wait()
+
+    async def close(self) -> None:
+        """End the reader."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End the reader at once."""
+        if not self._closed:
+            self._closed = True
+            self._link.broker.on_store.remove(self._on_store)
+            self._wake.set()
+
+    def _on_store(self, stored: Stored) -> None:
+        del stored
+        self._expect()
+
+    def _expect(self) -> None:
+        """One delivery is on its way at a time; it brings all that is stored when it arrives."""
+        if self._scheduled or self._closed:
+            return
+        self._scheduled = True
+        delay_s = self._link.delay_s()
+        if self._link.trouble.read_delay_s:
+            delay_s += self._link.random.uniform(0.0, 1.0) * self._link.trouble.read_delay_s
+        self._link.later(delay_s, self._deliver)
+
+    def _deliver(self) -> None:
+        self._scheduled = False
+        if self._closed:
+            return
+        if not self._link.broker.up:
+            self._expect()
+            return
+        self._frontier = self._link.broker.last_sequence()
+        self._wake.set()
+
+
+class SimulatedBucket:
+    """What ``Bucket`` is to its callers."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._broker = link.broker
+
+    async def get(self, key: str) -> Entry | None:
+        """Return a key's entry, or None. Raises BrokerUnavailable."""
+        return await self._link.ask(lambda: self._broker.get(key), READ_TIMEOUT_S)
+
+    async def put_if(self, key: str, value: bytes, revision: int) -> int | None:
+        """Set a key if its revision is still this one; None when lost. Raises BrokerUnavailable when unknown."""
+        return await self._link.ask(lambda: self._broker.put_if(key, value, revision), READ_TIMEOUT_S)
+
+    async def delete_if(self, key: str, revision: int) -> bool:
+        """Delete a key if its revision is still this one. Raises BrokerUnavailable when unknown."""
+        return await self._link.ask(lambda: self._broker.delete_if(key, revision), READ_TIMEOUT_S)
+
+    async def entries(self, prefix: str = "") -> list[Entry]:
+        """Return the entries whose keys begin with ``prefix``. Raises BrokerUnavailable."""
+        return await self._link.ask(lambda: self._broker.entries(prefix), READ_TIMEOUT_S)
+
+
+def _sequence(outcome: Committed | Lost) -> int:
+    if isinstance(outcome, Committed):
+        return outcome.sequence
+    return 0 if outcome.rival is None else outcome.rival.sequence
+
+
+async def wait(seconds: float) -> None:
+    """Let time pass."""
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+    timer = loop.call_later(seconds, over.set_result, None)
+    try:
+        await over
+    finally:
+        timer.cancel()

@@ -1,0 +1,286 @@
+"""The nodes of a run: each has a clock of its own and runs one real runner at a time, which can die and come again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import cast
+from unittest import mock
+
+from fireledger.domain.instants import MILLISECOND, Duration
+from fireledger.domain.zones import ZoneLibrary
+from fireledger.projections.ledger_fold import LedgerFold
+from fireledger.runners.clock import Bound, OnStep, SystemClock
+from fireledger.runners.control.commands import CommandWriter
+from fireledger.runners.control.model import Model
+from fireledger.runners.dispatcher import dispatcher as dispatcher_module
+from fireledger.runners.dispatcher.dispatcher import Dispatcher
+from fireledger.runners.dispatcher.policy import TargetPolicy
+from fireledger.runners.jetstream.buckets import Bucket
+from fireledger.runners.jetstream.connection import BrokerConnection
+from fireledger.runners.jetstream.ledger import Ledger
+from fireledger.runners.jetstream.reader import PullReader
+from fireledger.runners.leases import LeaseKind, PartitionLeases
+from fireledger.runners.scheduler.scheduler import Scheduler
+from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader
+from tests.simulation.executors import ExecutorConnection, Executors, SimulatedHttpTarget
+
+PARTITION_COUNT = 4
+"""Few, so that a hand-over moves many tenants and a look at the leases costs little."""
+HANDOVER_EVERY_S = 45.0
+EPSILON_MIN = Duration(1 * MILLISECOND)
+EPSILON_MAX = Duration(40 * MILLISECOND)
+
+
+class NodeTime:
+    """A node's raw clocks and what its time daemon says about them. Offsets and epsilon in microseconds."""
+
+    def __init__(self, now: Callable[[], int], random: Random) -> None:
+        """``now`` is true time in microseconds."""
+        self.epsilon: int = random.randint(EPSILON_MIN, EPSILON_MAX)
+        self.skew = random.randint(-self.epsilon, self.epsilon) * 9 // 10
+        """How far the wall clock is off when nothing is wrong: within epsilon."""
+        self.extra_epsilon = 0
+        self.step = 0
+        """How far it was stepped away; the daemon attests nothing meanwhile."""
+        self._now = now
+        self._start = now()
+
+    @property
+    def honest(self) -> bool:
+        """Whether true time lies within what the node claims."""
+        return abs(self.skew + self.step) <= self.epsilon + self.extra_epsilon
+
+    def realtime_ns(self) -> int:
+        """The wall clock."""
+        return (self._now() + self.skew + self.step) * 1_000
+
+    def boottime_ns(self) -> int:
+        """The steady clock."""
+        return (self._now() - self._start) * 1_000
+
+    def bound(self, boottime_ns: int) -> Bound:
+        """What the node claims."""
+        del boottime_ns
+        return Bound(Duration(self.epsilon + self.extra_epsilon), "simulated", self.step == 0, "simulated")
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
+
+@dataclass
+class Surroundings:
+    """What every node of a run shares."""
+
+    broker: SimulatedBroker
+    executors: Executors
+    random: Random
+    now: Callable[[], int]
+    zones: ZoneLibrary
+    failed: Callable[[BaseException], None]
+
+
+@dataclass
+class Node:
+    """One machine with one runner. ``start`` begins a new process of it, ``crash`` ends it without a good-bye."""
+
+    name: str
+    around: Surroundings
+    on_step: OnStep = "hold"
+    count: int = 0
+    link: Link = field(init=False)
+    time: NodeTime = field(init=False)
+    clock: SystemClock = field(init=False)
+    _task: "asyncio.Task[None] | None" = None
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.time = NodeTime(self.around.now, self.around.random)
+        self.clock = SystemClock(self.time, on_step=self.on_step, machine=self.time)
+        self.link = Link(self.around.broker, self.around.random)
+
+    @property
+    def running(self) -> bool:
+        """Whether a process runs."""
+        return self._task is not None
+
+    @property
+    def runner_id(self) -> str:
+        """The present process's name."""
+        return f"{self.name}-{self.count}"
+
+    def start(self) -> None:
+        """Begin a new process."""
+        assert self._task is None, f"{self.name} runs already"
+        self.count += 1
+        self._stop = asyncio.Event()
+        self.link = Link(self.around.broker, self.around.random)
+        self.clock = SystemClock(self.time, on_step=self.on_step, machine=self.time)
+        self._task = asyncio.get_running_loop().create_task(self.work(self._stop), name=self.runner_id)
+        self._task.add_done_callback(self._ended)
+
+    async def crash(self) -> None:
+        """End the process on the spot."""
+        task, self._task = self._task, None
+        if task is not None:
+            self.link.cut()
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def leave(self) -> None:
+        """Have the process stop in an orderly way."""
+        task, self._task = self._task, None
+        if task is not None:
+            self._stop.set()
+            await asyncio.wait({task}, timeout=30)
+            self.link.cut()
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            assert error is not None
+            self.around.failed(error)
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Run the runner until ``stop``."""
+        raise NotImplementedError
+
+    # The simulated adapters stand in for the real ones, which the contract tests hold them to.
+
+    def ledger(self) -> Ledger:
+        """A writer on this node's link."""
+        return cast("Ledger", SimulatedLedger(self.link))
+
+    def reader(self) -> PullReader:
+        """A reader from the beginning on this node's link."""
+        return cast("PullReader", SimulatedReader(self.link))
+
+    def leases(self, kind: LeaseKind) -> PartitionLeases:
+        """This process's leases."""
+        return PartitionLeases(
+            cast("Bucket", SimulatedBucket(self.link)),
+            self.clock,
+            kind=kind,
+            runner_id=self.runner_id,
+            partition_count=PARTITION_COUNT,
+            handover_every_s=HANDOVER_EVERY_S,
+        )
+
+
+@dataclass
+class SchedulerNode(Node):
+    """Runs the scheduler with its leases."""
+
+    scheduler: Scheduler | None = None
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Fold first, then own, as the assembly of the service does it."""
+        leases = self.leases("scheduler")
+        self.scheduler = scheduler = Scheduler(
+            ledger=self.ledger(),
+            reader=self.reader(),
+            clock=self.clock,
+            ownership=leases,
+            zones=self.around.zones,
+            runner_id=self.runner_id,
+        )
+        await _together(scheduler.run(stop), _once_ready(scheduler.ready, leases, stop))
+
+    @property
+    def fold(self) -> LedgerFold | None:
+        """What the present process has folded."""
+        return None if self.scheduler is None or not self.running else self.scheduler.fold
+
+
+@dataclass
+class DispatcherNode(Node):
+    """Runs the dispatcher with its leases."""
+
+    dispatcher: Dispatcher | None = None
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Fold first, then own."""
+        leases = self.leases("dispatcher")
+        self.around.executors.position_of[self.runner_id] = self._position
+
+        def http_target(policy: TargetPolicy, *, connections_max: int) -> SimulatedHttpTarget:
+            """The HTTP target without sockets."""
+            del policy, connections_max
+            return SimulatedHttpTarget(self.around.executors, self.runner_id)
+
+        with mock.patch.object(dispatcher_module, "HttpTarget", http_target):
+            self.dispatcher = dispatcher = Dispatcher(
+                connection=cast("BrokerConnection", ExecutorConnection(self.around.executors, self.runner_id)),
+                ledger=self.ledger(),
+                reader_factory=self.reader,
+                clock=self.clock,
+                ownership=leases,
+                policy=TargetPolicy(allow_loopback=True),
+                runner_id=self.runner_id,
+            )
+        await _together(dispatcher.run(stop), _once_ready(dispatcher.ready, leases, stop))
+
+    def _position(self) -> int:
+        if self.dispatcher is None:
+            return 0
+        position = self.dispatcher.snapshot()["position"]
+        assert isinstance(position, int)
+        return position
+
+
+@dataclass
+class ControlNode(Node):
+    """Follows the log and writes commands, as control does for its clients."""
+
+    model: Model | None = None
+    writer: CommandWriter | None = None
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Follow the log until ``stop``."""
+        ledger, reader = self.ledger(), self.reader()
+        self.model = model = Model()
+        self.writer = CommandWriter(
+            ledger=ledger, model=model, clock=self.clock, zones=self.around.zones, runner_id=self.runner_id
+        )
+        following = asyncio.ensure_future(_follow(ledger, reader, model))
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+        finally:
+            following.cancel()
+            stopping.cancel()
+
+
+async def _follow(ledger: Ledger, reader: PullReader, model: Model) -> None:
+    async for batch in reader.batches():
+        model.apply(batch)
+        ledger.note_seen(batch[-1].sequence)
+
+
+async def _together(*parts: Awaitable[None]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for part in parts:
+            group.create_task(_awaited(part))
+
+
+async def _awaited(part: Awaitable[None]) -> None:
+    await part
+
+
+async def _once_ready(ready: asyncio.Event, leases: PartitionLeases, stop: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(ready.wait()), asyncio.ensure_future(stop.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if not stop.is_set():
+        await leases.run(stop)
+

@@ -1,0 +1,215 @@
+"""What the oracle knows of one trigger: its definitions, pauses and decisions, and what it therefore owes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from fireledger.domain.definition import Definition
+from fireledger.domain.instants import format_instant
+from fireledger.domain.zones import ZoneLibrary
+from tests.simulation.brute_force import SECOND, Due, Offsets, offsets_of, plain
+
+LOOK_AHEAD = 26 * 3_600 * SECOND
+"""How far the next instant is looked for; a gap longer than this counts as unlimited."""
+PIECE = 600 * SECOND
+Class = Literal["taken", "quarantined", "paused-skip", "expired", "missed-paused", "missed", "on-time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """An undecided instant with its release and tolerance."""
+
+    at: int
+    release: int
+    tolerance: int
+
+
+@dataclass
+class Zones:
+    """The zone data a book has adopted: instants and hashes, in order."""
+
+    library: ZoneLibrary
+    adoptions: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+    def offsets(self, sha: str, zone: str) -> Offsets:
+        """A zone's offsets in one database."""
+        return offsets_of(self.library.database(sha), zone)
+
+
+@dataclass
+class Span:
+    """A stretch under one schedule: instants in (after, until], decided in order."""
+
+    definition: Definition
+    after: int
+    until: int | None = None
+    decided: Due | None = None
+    decided_by: str = ""
+
+    def same_timing(self, other: Definition) -> bool:
+        """Whether another definition leaves instants, releases and tolerance alone."""
+        mine = self.definition
+        return (mine.schedule, mine.zone, mine.jitter, mine.tolerance, mine.not_before, mine.not_after) == (
+            other.schedule, other.zone, other.jitter, other.tolerance, other.not_before, other.not_after,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Opened:
+    """A released fire without an outcome."""
+
+    release: int
+    lane: str
+    overlap: str
+    sequence: int
+    released_at: int
+    window: int
+
+
+@dataclass
+class TriggerModel:
+    """One trigger as its book tells it."""
+
+    tenant: str
+    name: str
+    definition: Definition
+    definition_page: int
+    zones: Zones
+    jitters: list[tuple[int, int]]
+    spans: list[Span] = field(default_factory=list[Span])
+    pauses: list[tuple[int, int | None, str]] = field(default_factory=list[tuple[int, int | None, str]])
+    paused: bool = False
+    quarantined: bool = False
+    deleted: bool = False
+    fired_count: int = 0
+    open: dict[int, Opened] = field(default_factory=dict[int, Opened])
+    waiting: dict[int, str] = field(default_factory=dict[int, str])
+    states: dict[int, str] = field(default_factory=dict[int, str])
+    """What became of each decided instant."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it has made all the fires it may make."""
+        return self.definition.max_fires is not None and self.fired_count >= self.definition.max_fires
+
+    @property
+    def deciding(self) -> bool:
+        """Whether anything of it may be decided."""
+        return not (self.deleted or self.paused or self.quarantined)
+
+    def text(self, at: int) -> str:
+        """An instant of this trigger for a message."""
+        return f"{self.tenant}/{self.name}/{format_instant(at)}"
+
+    # Instants
+
+    def undecided(self, span: Span, until: int) -> Iterator[Due]:
+        """Yield the span's undecided instants up to ``until``."""
+        high = min([until, *(bound for bound in (span.until, span.definition.not_after) if bound is not None)])
+        low = self._low(span)
+        if span.definition.not_before is not None:
+            low = max(low, span.definition.not_before - 1)
+        yield from self._instants(span, low, high)
+
+    def _low(self, span: Span) -> int:
+        if span.decided is None:
+            return span.after
+        sha = self._rules_of(span)
+        if span.decided_by == sha or not plain(span.definition.schedule).fixed:
+            return span.decided.at
+        return max(self.zones.offsets(sha, span.definition.zone).instant_of(span.decided.local), span.after)
+
+    def _rules_of(self, span: Span) -> str:
+        """The zone data by which a fixed-time span goes."""
+        shas = [sha for at, sha in self.zones.adoptions if span.until is None or at < span.until]
+        return shas[-1] if shas else self.zones.adoptions[0][1]
+
+    def _instants(self, span: Span, low: int, high: int) -> Iterator[Due]:
+        """All instants of the span's schedule in (low, high], by the zone data that holds for each."""
+        schedule, zone = plain(span.definition.schedule), span.definition.zone
+        if schedule.fixed:
+            yield from schedule.between(low, high, self.zones.offsets(self._rules_of(span), zone))
+            return
+        ends = [*(at for at, _ in self.zones.adoptions[1:]), None]
+        begin = low
+        for (_, sha), end in zip(self.zones.adoptions, ends, strict=True):
+            last = high if end is None else min(high, end)
+            if begin < last:
+                yield from schedule.between(begin, last, self.zones.offsets(sha, zone))
+                begin = last
+
+    def owed(self, span: Span, now: int) -> list[Owed]:
+        """What of the span is owed at ``now``."""
+        found: list[Owed] = []
+        for due in self.undecided(span, now):
+            each = self.judged(span, due.at)
+            if each.release > now:
+                break
+            found.append(each)
+        return found
+
+    def judged(self, span: Span, at: int) -> Owed:
+        """An instant with its release and tolerance."""
+        gap = self._gap(span, at)
+        window = self._window(span, at)
+        if gap is not None:
+            window = min(window, gap)
+        offset = 0
+        if window:
+            key = f"{self.tenant}/{self.name}/{format_instant(at)}/0"
+            leading = int(sha256(key.encode()).hexdigest()[:16], 16) >> 11
+            offset = window * leading // 2**53
+        tolerance = span.definition.tolerance
+        if tolerance is None:
+            tolerance = 60 * SECOND if gap is None else min(max(gap, 5 * SECOND), 60 * SECOND)
+        return Owed(at, at + offset, tolerance)
+
+    def _window(self, span: Span, at: int) -> int:
+        if span.definition.jitter is not None:
+            return span.definition.jitter
+        return [window for after, window in self.jitters if after < at][-1]
+
+    def _gap(self, span: Span, at: int) -> int | None:
+        low = at
+        while low < at + LOOK_AHEAD:
+            following = next(self._instants(span, low, low + PIECE), None)
+            if following is not None:
+                return following.at - at
+            low += PIECE
+        return None
+
+    # Judgement
+
+    def judge(self, span: Span, owed: Owed, now: int) -> Class:
+        """How an owed instant is to be judged at ``now``."""
+        if owed.at in self.states and plain(span.definition.schedule).fixed and len(self.zones.adoptions) > 1:
+            return "taken"
+        kinds = {kind for start, end, kind in self.pauses if start < owed.release and (end is None or owed.release <= end)}
+        late = now - owed.release
+        if "quarantined" in kinds:
+            return "quarantined"
+        if "skip" in kinds:
+            return "paused-skip"
+        if late > self.definition.horizon:
+            return "expired"
+        if kinds:
+            return "missed-paused"
+        return "missed" if late > owed.tolerance else "on-time"
+
+    def firing(self, missed: list[Owed], on_time: list[Owed]) -> tuple[set[int], int | None]:
+        """Which missed instants fire, and into which instant the others are coalesced."""
+        room = len(missed) if self.definition.max_fires is None else self.definition.max_fires - self.fired_count
+        count = 0
+        if self.definition.missed == "fire-all":
+            count = min(self.definition.cap, room, len(missed))
+        elif self.definition.missed == "fire-once-now" and missed and not on_time:
+            count = min(1, room)
+        firing = {each.at for each in missed[len(missed) - count :]}
+        into = on_time[0].at if on_time else missed[-1].at if missed else None
+        return firing, into
+
+    def mark(self, span: Span, due: Due, state: str) -> None:
+        """Note a decision."""
+        span.decided, span.decided_by = due, self._rules_of(span)
+        self.states[due.at] = state
