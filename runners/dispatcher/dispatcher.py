@@ -11,14 +11,15 @@ from hashlib import sha256
 from heapq import heappop, heappush
 from typing import Protocol
 
-from fireledger.domain.book import Folded
+from fireledger.domain.book import BrokenChain, Folded
 from fireledger.domain.entries import AttemptStarted
 from fireledger.domain.instants import Instant
 from fireledger.domain.limits import ATTEMPT_RESEND_DELAY
+from fireledger.domain.page import MalformedPage
 from fireledger.projections.ledger_fold import LedgerFold
 
 from ..clock import Clock
-from ..errors import BrokerUnavailable
+from ..errors import BrokerUnavailable, LogGap
 from ..jetstream.connection import BrokerConnection
 from ..jetstream.ledger import Append, Committed, Lost, Stored
 from ..json_edge import Jsonable
@@ -140,7 +141,7 @@ class Dispatcher:
     async def run(self, stop: asyncio.Event) -> None:
         """Dispatch until ``stop``; then start nothing more, await calls for a few seconds, write their results.
 
-        Raises (in a group) RolledBack, LogGap, BrokerRefused and BrokenChain when the log cannot be trusted.
+        Raises, in an exception group, RolledBack, LogGap and BrokerRefused when the log cannot be trusted.
         """
         reader = self._reader_factory()
         self._ownership.on_change(self._ownership_changed)
@@ -177,7 +178,10 @@ class Dispatcher:
 
     def _apply(self, stored: Stored) -> list[Task]:
         """Fold one message; the tasks it released."""
-        folded = self._fold.apply(stored)
+        try:
+            folded = self._fold.apply(stored)
+        except (BrokenChain, MalformedPage) as error:
+            raise LogGap(f"the log cannot be folded: {error}", hint="compare it with the copy") from error
         if isinstance(folded, Folded):
             return self._tasks.apply_book(folded)
         for record, task in self._tasks.apply_attempts(folded):

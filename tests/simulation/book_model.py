@@ -8,12 +8,9 @@ from fireledger.domain import commands as c
 from fireledger.domain import entries as e
 from fireledger.domain.definition import Definition
 from fireledger.domain.page import Page
-from tests.simulation.brute_force import SECOND
 from tests.simulation.invariants import Invariant, Violation, require
 from tests.simulation.trigger_model import Opened, Owed, Span, TriggerModel, Zones
 
-OUTCOME_WITHIN = 60 * SECOND
-"""Once nothing is wrong, a fire has its outcome this long after its window, however often it was sent again."""
 Decision = e.FireReleased | e.FireDecided | e.InstantsResolved
 
 
@@ -50,6 +47,8 @@ class BookModel:
     finished: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict[tuple[str, int], tuple[str, int]])
     """Outcome and LEDGER sequence of each finished fire."""
     released: dict[tuple[str, int], Opened] = field(default_factory=dict[tuple[str, int], Opened])
+    effective: set[int] = field(default_factory=set[int])
+    """Numbers of the pages that took effect."""
     fire_count: int = 0
     decided_count: int = 0
 
@@ -65,6 +64,7 @@ class BookModel:
             for entry in page.entries:
                 self._command_entry(entry, page)
         self.now, self.as_of = inputs.now, inputs.as_of
+        self.effective.add(page.number)
 
     def _page(self, page: Page) -> str:
         return f"book {self.tenant} page {page.number}"
@@ -220,12 +220,11 @@ class BookModel:
 
     # What is left
 
-    def overdue(self, before: int) -> Iterable[str]:
-        """What should be decided, released or finished by now, given everything due before ``before``."""
+    def overdue(self, due_before: int, released_before: int) -> Iterable[str]:
+        """What of all that was due or released before these instants is still not decided, released or finished."""
         for trigger in self.triggers.values():
-            for at in trigger.open:
-                opened = self.released[trigger.name, at]
-                if opened.released_at + opened.window + OUTCOME_WITHIN < before:
+            for at, opened in trigger.open.items():
+                if opened.released_at < released_before:
                     yield f"{trigger.text(at)} has no outcome"
             if not trigger.deciding:
                 continue
@@ -234,7 +233,7 @@ class BookModel:
             if trigger.exhausted:
                 continue
             for span in trigger.spans:
-                owed = trigger.owed(span, before)
+                owed = trigger.owed(span, due_before)
                 if owed:
                     yield f"{trigger.text(owed[0].at)} is not decided, nor {len(owed) - 1} after it"
 

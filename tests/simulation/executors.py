@@ -1,5 +1,6 @@
 """The targets of a run: HTTP and NATS executors that work, fail, dawdle, never answer, and are watched at it."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class Work:
     position: int
     began_at: int
     ends_at: int
+    abandoned: bool = False
 
 
 @dataclass
@@ -57,8 +59,14 @@ class Executors:
         now = self.now()
         self.call_count += 1
         self.calls[key, attempt] += 1
-        self.began(Work(key, attempt, caller, self.position_of[caller](), now, now + round(took_s * 1_000_000)))
-        await wait(took_s)
+        work = Work(key, attempt, caller, self.position_of[caller](), now, now + round(took_s * 1_000_000))
+        self.began(work)
+        try:
+            await wait(took_s)
+        except asyncio.CancelledError:
+            # Whoever called died or gave up; the work goes on, and nobody knows of it.
+            work.abandoned = True
+            raise
         return mood
 
     def _takes_s(self, mood: Mood) -> float:

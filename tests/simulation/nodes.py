@@ -9,6 +9,7 @@ from typing import cast
 from unittest import mock
 
 from fireledger.domain.instants import MILLISECOND, Duration
+from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.ledger_fold import LedgerFold
 from fireledger.runners.clock import Bound, OnStep, SystemClock
@@ -23,7 +24,7 @@ from fireledger.runners.jetstream.ledger import Ledger
 from fireledger.runners.jetstream.reader import PullReader
 from fireledger.runners.leases import LeaseKind, PartitionLeases
 from fireledger.runners.scheduler.scheduler import Scheduler
-from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader
+from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader, Trouble
 from tests.simulation.executors import ExecutorConnection, Executors, SimulatedHttpTarget
 
 PARTITION_COUNT = 4
@@ -150,6 +151,11 @@ class Node:
         """Run the runner until ``stop``."""
         raise NotImplementedError
 
+    def heal(self) -> None:
+        """Undo what was done to this node alone."""
+        if not self.link.dead:
+            self.link.trouble = Trouble()
+
     # The simulated adapters stand in for the real ones, which the contract tests hold them to.
 
     def ledger(self) -> Ledger:
@@ -172,20 +178,56 @@ class Node:
         )
 
 
+class Insistent:
+    """Leases that, when told to, make their holder believe that it owns everything."""
+
+    def __init__(self, leases: PartitionLeases) -> None:
+        self._leases = leases
+        self._insisting = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    def insist(self, insisting: bool) -> None:
+        """Believe it, or believe the leases again."""
+        self._insisting = insisting
+        for callback in tuple(self._callbacks):
+            callback()
+
+    def owns_slot(self, slot: int) -> bool:
+        """Whether the slot is believed to be owned."""
+        return self._insisting or self._leases.owns_slot(slot)
+
+    def epoch_of(self, slot: int) -> int:
+        """The epoch by the leases."""
+        return self._leases.epoch_of(slot)
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back when the leases or the belief change."""
+        self._callbacks.append(callback)
+        return self._leases.on_change(callback)
+
+
 @dataclass
 class SchedulerNode(Node):
     """Runs the scheduler with its leases."""
 
     scheduler: Scheduler | None = None
+    ownership: Insistent | None = None
+
+    def heal(self) -> None:
+        """Believe the leases again, too."""
+        super().heal()
+        if self.ownership is not None:
+            self.ownership.insist(False)
 
     async def work(self, stop: asyncio.Event) -> None:
         """Fold first, then own, as the assembly of the service does it."""
         leases = self.leases("scheduler")
+        self.ownership = Insistent(leases)
         self.scheduler = scheduler = Scheduler(
             ledger=self.ledger(),
             reader=self.reader(),
             clock=self.clock,
-            ownership=leases,
+            ownership=self.ownership,
             zones=self.around.zones,
             runner_id=self.runner_id,
         )
@@ -256,6 +298,10 @@ class ControlNode(Node):
         finally:
             following.cancel()
             stopping.cancel()
+
+    def state(self, tenant: str) -> State:
+        """The tenant's book as control has it."""
+        return State() if self.model is None else self.model.book(tenant).state
 
 
 async def _follow(ledger: Ledger, reader: PullReader, model: Model) -> None:

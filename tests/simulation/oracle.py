@@ -151,7 +151,7 @@ class Oracle:
         for each in running:
             finished = book.finished.get((each.key.trigger, each.key.scheduled))
             theirs = book.released[each.key.trigger, each.key.scheduled]
-            over = finished is not None and finished[0] == "unknown"
+            over = each.abandoned or (finished is not None and finished[0] == "unknown")
             allowed = "allow" in (mine.overlap, theirs.overlap)
             require(over or allowed, "overlap", f"{work.key} runs while {each.key} does ({finished})")
         running.append(work)

@@ -7,7 +7,10 @@ bring, the run is stuck, and says so at once.
 import asyncio
 import selectors
 from collections.abc import Coroutine, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 _T = TypeVar("_T")
 
@@ -28,7 +31,7 @@ class VirtualSelector(selectors.BaseSelector):
         self._turns = 0
 
     def register(
-        self, fileobj: selectors._FileDescriptorLike, events: int, data: object = None
+        self, fileobj: "FileDescriptorLike", events: int, data: object = None
     ) -> selectors.SelectorKey:
         """Note a file; it stays silent."""
         descriptor = fileobj if isinstance(fileobj, int) else fileobj.fileno()
@@ -36,11 +39,11 @@ class VirtualSelector(selectors.BaseSelector):
         self._keys[descriptor] = key
         return key
 
-    def unregister(self, fileobj: selectors._FileDescriptorLike) -> selectors.SelectorKey:
+    def unregister(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
         """Forget a file."""
         return self._keys.pop(fileobj if isinstance(fileobj, int) else fileobj.fileno())
 
-    def get_map(self) -> Mapping[selectors._FileDescriptorLike, selectors.SelectorKey]:
+    def get_map(self) -> "Mapping[FileDescriptorLike, selectors.SelectorKey]":
         """The noted files."""
         return dict(self._keys)
 

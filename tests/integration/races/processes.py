@@ -13,6 +13,8 @@ from fireledger.runners.json_edge import Json, MalformedJson, loads
 from tests.integration.brokers import RunningBroker
 from tests.waiting import until
 
+RUNNERS = {"scheduler": "log-folded", "dispatcher": "dispatcher-ready", "control": "control-ready"}
+"""Each kind of runner, and what it logs once it has read the log."""
 ROOT = Path(__file__).parents[3]
 STARTED_S = 20.0
 """A runner is up in about a second on an idle machine."""

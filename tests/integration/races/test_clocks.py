@@ -171,7 +171,8 @@ async def leasing_by(login: Login, name: str, clock: SystemClock) -> AsyncGenera
 
 async def test_an_uncertain_machine_sheds_its_books(broker: RunningBroker, measured: Callable[[str], None]) -> None:
     """At 150 ms of uncertainty a scheduler gives up its leases, another decides its books, and none decides twice."""
-    login, tenants = broker.login("scheduler"), [f"t{number}" for number in range(16)]
+    login, names = broker.login("scheduler"), [f"tenant-{number}" for number in range(100)]
+    tenants = [each for half in (0, 1) for each in [n for n in names if slot_of(n) * 2 // SLOT_COUNT == half][:6]]
     unsure, sure = Machine(), Machine()
     clocks = unsure.clock("hold"), sure.clock("hold")
     async with (
