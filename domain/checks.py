@@ -1,11 +1,13 @@
 """Bounds of stored values: what a definition or a tenant's settings may hold. Refusals name the option."""
 
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 from . import limits
 from .definition import Definition, TenantSettings
 from .identifiers import MalformedName, check_target_name
 from .instants import MILLISECOND, SECOND, format_duration
+from .recurrence.months import END_DAY
 from .rejections import Rejection, RejectionCode
 from .zones import MalformedZone, UnknownZone, ZoneDatabase
 
@@ -37,6 +39,7 @@ def check_definition(definition: Definition) -> Rejection | None:
         _count("--cap", d.cap, limits.CAP_MAX),
         _count("--max-fires", d.max_fires, limits.MAX_FIRES_MAX),
         _bounds(d),
+        _excluded(d),
     )
     return next((refused for refused in checks if refused is not None), None)
 
@@ -88,6 +91,17 @@ def _bounds(definition: Definition) -> Rejection | None:
     low, high = definition.not_before, definition.not_after
     if low is not None and high is not None and low > high:
         return _refused("--not-after", "lies before --not-before")
+    return None
+
+
+def _excluded(definition: Definition) -> Rejection | None:
+    days = definition.excluded
+    if len(days) > limits.EXCLUDED_DATES_MAX:
+        return _refused("--exclude", f"names {len(days)} dates; at most {limits.EXCLUDED_DATES_MAX}")
+    if any(following <= day for day, following in pairwise(days)):
+        return _refused("--exclude", "names dates that are not ascending, each once")
+    if days and not 0 <= days[0] <= days[-1] < END_DAY:
+        return _refused("--exclude", f"names a date outside the years {limits.YEAR_MIN} to {limits.YEAR_MAX}")
     return None
 
 

@@ -1,5 +1,7 @@
 """``decide``: what a command makes of a book's state. Pure; the same arguments give the same entries for ever."""
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import assert_never
 
 from . import commands as c
@@ -12,6 +14,7 @@ from .inputs import Inputs
 from .instants import Instant, format_instant
 from .limits import PAUSES_MAX, REQUEST_MEMORY, REQUESTS_REMEMBERED_MAX, SEGMENTS_MAX, TRIGGERS_PER_TENANT_MAX
 from .owed import Timeline, count_owed
+from .recurrence.exclusions import with_exclusions
 from .recurrence.recurrence import recurrence_of
 from .rejections import Rejection, RejectionCode
 from .state import RememberedRequest, State, TriggerState, needed_jitters, same_timing
@@ -223,7 +226,8 @@ def _refuse_definition(
         return Rejection(RejectionCode.ZONE_UNKNOWN, str(error), "use an IANA name such as Europe/Rome, or UTC")
     if keeps_schedule:
         return None
-    recurrence = recurrence_of(definition.schedule, zone, definition.gap, definition.fold)
+    every = recurrence_of(definition.schedule, zone, definition.gap, definition.fold)
+    recurrence = with_exclusions(every, zone, definition.excluded)
     after = inputs.recorded.now
     if definition.not_before is not None:
         after = max(after, definition.not_before - 1)
@@ -232,7 +236,9 @@ def _refuse_definition(
         return None
     if following is None and recurrence.previous_before(Instant(after + 1)) is None:
         return Rejection(
-            RejectionCode.NEVER_DUE, f'schedule "{definition.schedule.source}" is never due', "check its date fields"
+            RejectionCode.NEVER_DUE,
+            f'schedule "{definition.schedule.source}" is never due',
+            "check its excluded dates" if definition.excluded else "check its date fields",
         )
     return Rejection(
         RejectionCode.WHOLLY_PAST,
@@ -310,20 +316,38 @@ def _cancelled_instants(state: State, trigger: TriggerState, inputs: Inputs) -> 
     found: list[e.InstantsResolved] = []
     for segment in trigger.segments:
         timeline = Timeline(state, trigger, segment, inputs.zones)
-        first, last = timeline.next_undecided(), timeline.last_until(now)
-        if first is None or last is None or first > last:
-            continue
-        found.append(
-            e.InstantsResolved(
-                trigger=trigger.name,
-                first=first,
-                last=last,
-                count=timeline.count_until(first - 1, last),
-                state="cancelled",
-                cause="deleted",
-            )
-        )
+        looked_at = timeline.looked_at_until()
+        if looked_at is not None:
+            looked_at = min(looked_at, now)
+            found.extend(_cancelled_one_by_one(trigger.name, timeline, looked_at))
+        first, last = timeline.next_undecided(looked_at), timeline.last_until(now)
+        if first is not None and last is not None and first <= last:
+            found.append(_cancelled(trigger.name, first, last, timeline.count_until(first - 1, last)))
     return found
+
+
+def _cancelled_one_by_one(trigger: str, timeline: Timeline, until: int) -> Iterator[e.InstantsResolved]:
+    """The same where new zone data moved instants onto keys that are decided: those stay what they are."""
+    for taken, run in groupby(_undecided(timeline, until), key=timeline.taken):
+        instants = list(run)
+        if not taken:
+            yield _cancelled(trigger, instants[0], instants[-1], len(instants))
+            continue
+        for at in instants:
+            yield e.InstantsResolved(
+                trigger=trigger, first=at, last=at, count=1, state="coalesced", cause="coalesced", into=at
+            )
+
+
+def _undecided(timeline: Timeline, until: int) -> Iterator[int]:
+    scheduled = timeline.next_undecided()
+    while scheduled is not None and scheduled <= until:
+        yield scheduled
+        scheduled = timeline.next_undecided(scheduled)
+
+
+def _cancelled(trigger: str, first: int, last: int, count: int) -> e.InstantsResolved:
+    return e.InstantsResolved(trigger=trigger, first=first, last=last, count=count, state="cancelled", cause="deleted")
 
 
 def _no_trigger(state: State, name: str) -> Rejection:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from . import entries as e
 from .due import exhausted
-from .limits import REQUEST_MEMORY
+from .limits import EARLIER_MARKS_MAX, MARK_KEPT, REQUEST_MEMORY
 from .page import MalformedPage, Page, decode_attempts, decode_page, is_effective
+from .rezone import goes_by_local_time
 from .state import (
     Adoption,
     DefaultJitter,
@@ -203,6 +204,8 @@ def _trigger_amended(draft: _Draft, entry: e.TriggerAmended) -> None:
     trigger = draft.trigger(entry.trigger)
     *closed, last = trigger.segments
     opened = segment_of(entry.definition, draft.now, draft.state.zone_sha256)
+    # Local times up to now are the closed schedule's, and stay its own when new zone data puts them later.
+    opened = replace(opened, earlier=(opened.mark,))
     if exhausted(trigger):
         # What it would have fired had its maximum been higher is not owed when it is raised now.
         segments: tuple[Segment, ...] = (opened,)
@@ -303,7 +306,8 @@ def _fire_released(draft: _Draft, entry: e.FireReleased) -> None:
 
 
 def _instants_resolved(draft: _Draft, entry: e.InstantsResolved) -> None:
-    draft.put(_mark(draft, draft.trigger(entry.trigger), entry.last, 0))
+    trigger = draft.trigger(entry.trigger)
+    draft.put(_mark(draft, trigger, entry.last, 0, first=entry.first))
 
 
 def _fire_withdrawn(draft: _Draft, entry: e.FireWithdrawn) -> None:
@@ -375,27 +379,32 @@ def _is(fire: OpenFire | WaitingFire, entry: e.FireEntry) -> bool:
     return fire.scheduled == entry.scheduled and fire.sequence == entry.sequence
 
 
-def _mark(draft: _Draft, trigger: TriggerState, scheduled: int, sequence: int) -> TriggerState:
-    """Advance the last-decided mark of the segment that holds the instant, or take a run number."""
+def _mark(
+    draft: _Draft, trigger: TriggerState, scheduled: int, sequence: int, *, first: int | None = None
+) -> TriggerState:
+    """Advance the last-decided mark of the segment that holds the instants up to this, or take a run number."""
     if sequence:
         return replace(trigger, next_run_number=max(trigger.next_run_number, sequence + 1))
     for place, segment in enumerate(trigger.segments):
         if segment.after < scheduled and (segment.until is None or scheduled <= segment.until):
-            marked = _marked(segment, scheduled, draft.state.zone_data_of(segment))
+            begun = scheduled if first is None else first
+            marked = _marked(segment, begun, scheduled, draft.state.zone_data_of(segment))
             segments: tuple[Segment, ...] = (*trigger.segments[:place], marked, *trigger.segments[place + 1 :])
             return _without_spent_pauses(replace(trigger, segments=segments))
     raise AssertionError(f"instant {scheduled} of {trigger.name} lies in no segment")
 
 
-def _marked(segment: Segment, scheduled: int, zone_sha256: str) -> Segment:
-    """The segment with a later mark; new zone data may put it before the old one, which is then remembered."""
-    before = segment.mark
-    rezoned = before.zone_sha256 != zone_sha256
-    assert rezoned or scheduled > before.decided, f"instant {scheduled} is decided already"
-    overtaken = before if rezoned and before.decided > segment.after else segment.overtaken
-    if overtaken is not None and overtaken.decided <= scheduled:
-        overtaken = None
-    return replace(segment, mark=Mark(scheduled, zone_sha256), overtaken=overtaken)
+def _marked(segment: Segment, first: int, last: int, zone_sha256: str) -> Segment:
+    """The segment with its next mark; new zone data may put it before the old one, which is then remembered."""
+    before, earlier = segment.mark, segment.earlier
+    if before.zone_sha256 == zone_sha256 or not goes_by_local_time(segment.schedule):
+        assert last > before.decided, f"instant {last} is decided already"
+        first = before.since if before.since <= before.decided else first
+    elif before.since <= before.decided:
+        earlier = (*earlier, before)
+    if earlier:
+        earlier = tuple(mark for mark in earlier if last < mark.decided + MARK_KEPT)[-EARLIER_MARKS_MAX:]
+    return replace(segment, mark=Mark(last, zone_sha256, first), earlier=earlier)
 
 
 def _without_spent_pauses(trigger: TriggerState) -> TriggerState:

@@ -97,6 +97,10 @@ MOVED_NAMED_MAX = 4_000
 """Triggers that the adoption of a time-zone database names one by one: they fit in a page at any length of name."""
 ADOPTIONS_MAX = 1_000
 """Time-zone databases that one book can adopt: decades of releases."""
+MARK_KEPT = Duration(2 * DAY)
+"""How far beyond an earlier database's last decided instant that is remembered: no clock changes by more."""
+EARLIER_MARKS_MAX = 8
+"""Earlier databases remembered in one schedule: as many decided something of it within MARK_KEPT."""
 EXCLUDED_DATES_MAX = 4_000
 """Excluded dates of one trigger: ten years of every day, or a century of holidays."""
 

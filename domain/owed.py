@@ -12,10 +12,11 @@ from .identifiers import FireKey
 from .instants import Instant
 from .jitter import release_of
 from .limits import TOLERANCE_MAX, TOLERANCE_MIN
-from .recurrence.recurrence import Recurrence, recurrence_of
-from .rezone import Era, Eras, Rules, goes_by_local_time, moved_mark
+from .recurrence.exclusions import Occurrences, with_exclusions
+from .recurrence.recurrence import recurrence_of
+from .rezone import Covered, Era, Eras, Rules, goes_by_local_time, named_times
 from .state import Mark, Pause, Segment, State, TriggerState
-from .zones import ZoneLibrary
+from .zones import ZoneLibrary, ZoneRules
 
 Judgement = Literal["on-time", "missed", "missed-paused", "skip-paused", "skip-quarantined", "expired", "taken"]
 """How an instant is judged; ``taken``: new zone data moved it onto a key that is decided already."""
@@ -53,16 +54,21 @@ class Timeline:
         self._segment = segment
         self._zones = zones
         self._zone_sha256 = state.zone_data_of(segment)
-        self._moved = segment.mark.zone_sha256 != self._zone_sha256 and goes_by_local_time(segment.schedule)
-        self.recurrence: Recurrence | Eras = self._recurrence()
+        self.recurrence: Occurrences | Eras = self._recurrence()
+        by_local_time = goes_by_local_time(segment.schedule)
+        decided_before = segment.mark.zone_sha256 != self._zone_sha256 and segment.mark.since <= segment.decided
+        self._moved = by_local_time and decided_before
+        # Marks of other zone data that still say something about this segment's local times and keys.
+        self._earlier = (*segment.earlier, segment.mark) if self._moved else segment.earlier if by_local_time else ()
         after = self._last_decided()
         if segment.not_before is not None:
             after = max(after, segment.not_before - 1)
         self._after = after
         bounds = [bound for bound in (segment.until, segment.not_after) if bound is not None]
         self._until = min(bounds) if bounds else None
+        self._settled = self._settled_instants()
 
-    def _recurrence(self) -> Recurrence | Eras:
+    def _recurrence(self) -> Occurrences | Eras:
         present = self._resolved_by(self._zone_sha256)
         adoptions = self._state.adoptions
         if len(adoptions) < 2 or goes_by_local_time(self._segment.schedule):
@@ -75,37 +81,62 @@ class Timeline:
         ]
         return Eras([*eras, Era(self._resolved_by(adoptions[-1].zone_sha256), None)]) if eras else present
 
-    def _resolved_by(self, zone_sha256: str) -> Recurrence:
+    def _resolved_by(self, zone_sha256: str) -> Occurrences:
+        segment, zone = self._segment, self._zone(zone_sha256)
+        recurrence = recurrence_of(segment.schedule, zone, segment.gap, segment.fold)
+        return with_exclusions(recurrence, zone, segment.excluded)
+
+    def _covered(self, mark: Mark) -> Covered:
         segment = self._segment
-        zone = self._zones.database(zone_sha256).zone(segment.zone)
-        return recurrence_of(segment.schedule, zone, segment.gap, segment.fold)
+        rules = Rules(segment.schedule, segment.gap, segment.fold)
+        return Covered(rules, mark.decided, self._zone(mark.zone_sha256))
+
+    def _zone(self, zone_sha256: str) -> ZoneRules:
+        return self._zones.database(zone_sha256).zone(self._segment.zone)
 
     def _last_decided(self) -> int:
-        """The mark, where the present zone data puts it."""
+        """The present zone data puts no undecided instant at or before this."""
         segment = self._segment
-        if not self._moved or segment.decided == segment.after:
+        if not self._moved:
             return segment.decided
-        old, new = (
-            self._zones.database(sha256).zone(segment.zone) for sha256 in (segment.mark.zone_sha256, self._zone_sha256)
-        )
-        return moved_mark(Rules(segment.schedule, segment.gap, segment.fold), segment.decided, old, new)
+        low, _ = self._covered(segment.mark).bounds(self._zone(self._zone_sha256))
+        # What moves to before the segment's beginning is not of this segment: no definition reaches into the past.
+        return max(low, segment.after)
 
-    def overtaken(self) -> Mark | None:
-        """The mark of earlier zone data up to which keys may be decided though they lie after the present mark."""
-        if self._moved and self._segment.decided > self._after:
-            return self._segment.mark
-        return self._segment.overtaken
+    def _settled_instants(self) -> tuple[int, ...]:
+        """The instants after the last decided one whose local times are decided: they are never owed again."""
+        if not self._earlier:
+            return ()
+        present = self._zone(self._zone_sha256)
+        covered = [self._covered(mark) for mark in self._earlier]
+        until = max(each.bounds(present)[1] for each in covered)
+        found: list[int] = []
+        instant = self.recurrence.next_after(self._after)
+        while instant is not None and instant <= until:
+            named = named_times(covered[0].rules, instant, present)
+            if all(any(each.holds(local) for each in covered) for local in named):
+                found.append(instant)
+            instant = self.recurrence.next_after(instant)
+        return tuple(found)
+
+    def looked_at_until(self) -> int | None:
+        """Up to here an undecided instant may have a decided key: each has to be looked at. None: nowhere."""
+        last = max((mark.decided for mark in self._earlier), default=self._after)
+        return last if last > self._after else None
 
     def taken(self, scheduled: int) -> bool:
         """Whether the key of this undecided instant was decided under earlier zone data."""
-        mark = self.overtaken()
-        if mark is None or not self._segment.after < scheduled <= mark.decided:
-            return False
-        return self._resolved_by(mark.zone_sha256).next_after(scheduled - 1) == scheduled
+        return any(
+            mark.since <= scheduled <= mark.decided
+            and self._resolved_by(mark.zone_sha256).next_after(scheduled - 1) == scheduled
+            for mark in self._earlier
+        )
 
     def next_undecided(self, after: int | None = None) -> Instant | None:
         """The first undecided scheduled instant (strictly after ``after`` as well), or None."""
         found = self.recurrence.next_after(Instant(self._after if after is None else max(after, self._after)))
+        while found in self._settled:
+            found = self.recurrence.next_after(found)
         return None if found is None or (self._until is not None and found > self._until) else found
 
     def release(self, scheduled: int) -> Instant:
@@ -144,12 +175,17 @@ class Timeline:
         """How many undecided instants lie in (after, until]."""
         low = max(after, self._after)
         high = until if self._until is None else min(until, self._until)
-        return self.recurrence.count(Instant(low), Instant(high)) if high > low else 0
+        if high <= low:
+            return 0
+        settled = sum(low < instant <= high for instant in self._settled)
+        return self.recurrence.count(Instant(low), Instant(high)) - settled
 
     def last_until(self, until: int) -> Instant | None:
         """The last instant at or before ``until`` that is undecided."""
         high = until if self._until is None else min(until, self._until)
         found = self.recurrence.previous_before(Instant(high + 1))
+        while found in self._settled:
+            found = self.recurrence.previous_before(found)
         return None if found is None or found <= self._after else found
 
     def _gap(self, scheduled: int) -> int | None:
@@ -168,11 +204,11 @@ def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: 
     window = timeline.widest_window()
     pieces: list[Run] = []
     position: int | None = None
-    overtaken = timeline.overtaken()
-    if overtaken is not None:
+    looked_at = timeline.looked_at_until()
+    if looked_at is not None:
         # Each of these may be an instant whose key is taken.
-        pieces.extend(scan.singles(None, min(overtaken.decided, now)))
-        position = overtaken.decided
+        pieces.extend(scan.singles(None, min(looked_at, now)))
+        position = looked_at
     for border in sorted({expiry, *_edges(pauses)}):
         if border > expiry:
             break

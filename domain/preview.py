@@ -6,8 +6,9 @@ from itertools import islice
 from .identifiers import FireKey
 from .instants import Instant
 from .jitter import release_of
+from .recurrence.exclusions import Occurrences
 from .recurrence.months import LOCAL_END_S
-from .recurrence.recurrence import Recurrence, local_text
+from .recurrence.recurrence import local_text
 from .zones import ZoneRules
 
 _END = Instant(LOCAL_END_S * 1_000_000)
@@ -34,7 +35,7 @@ NO_BOUNDS = PreviewBounds()
 
 
 def preview(
-    recurrence: Recurrence,
+    recurrence: Occurrences,
     zone: ZoneRules,
     *,
     tenant: str,

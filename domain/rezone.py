@@ -1,24 +1,22 @@
 """What a new time-zone database does to decided and undecided instants (DESIGN section 4, adoption).
 
 An interval-like schedule goes by eras: instants up to an adoption by the old rules, later ones by the new. A
-fixed-time schedule goes by its local times: the last decided local time stays the last decided one, wherever the
-new rules put it, so that none is owed twice and none is forgotten.
+fixed-time schedule goes by its local times: those that the old rules put at or before the last decided instant stay
+decided, wherever the new rules put them, so that none is owed twice and none is forgotten.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import assert_never
 
 from .definition import Fold, Gap
 from .instants import SECOND, Instant
-from .recurrence.local_times import LocalTimes
-from .recurrence.recurrence import Recurrence
-from .recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, Schedule
-from .zones import ZoneRules
-
-_NEIGHBOUR_S = 2 * 24 * 3_600
-"""No gap is farther from the instant it shifted than this."""
+from .recurrence.exclusions import Occurrences
+from .recurrence.local_times import LocalTimes, local_times_of
+from .recurrence.rule_search import rule_times_of
+from .recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule, Schedule
+from .recurrence.timeline import NEAR_S
+from .zones import Transition, ZoneRules
 
 
 def goes_by_local_time(schedule: Schedule) -> bool:
@@ -26,7 +24,7 @@ def goes_by_local_time(schedule: Schedule) -> bool:
     match schedule:
         case IntervalSchedule():
             return False
-        case CronSchedule():
+        case CronSchedule() | RuleSchedule():
             return not schedule.interval_like
         case OneOffSchedule():
             return True
@@ -36,7 +34,7 @@ def goes_by_local_time(schedule: Schedule) -> bool:
 class Era:
     """Instants up to ``until`` (inclusive; None: for ever) come from ``recurrence``."""
 
-    recurrence: Recurrence
+    recurrence: Occurrences
     until: int | None
 
 
@@ -95,71 +93,91 @@ class Rules:
     fold: Fold
 
 
-def moved_mark(rules: Rules, decided: int, old: ZoneRules, new: ZoneRules) -> Instant:
-    """Where the new rules put the local time whose instant ``decided`` was under the old ones.
+@dataclass(frozen=True, slots=True)
+class NamedTime:
+    """A local time that a schedule names (microseconds), and which of its ``passes`` (1 or 2) is meant, from 0."""
 
-    Meant for fixed-time schedules. A local time that does not exist any more is taken as shifted by its gap, which
-    keeps the order of local times whatever the gap rule is.
-    """
-    local, pass_number = _nominal(rules, decided, old)
-    instants = new.local_to_instants(local)
-    if len(instants) == 1:
-        return instants[0]
-    if len(instants) == 2:
-        by_fold = {"first": 0, "second": 1, "both": pass_number}
-        return instants[by_fold[rules.fold]]
-    gap = new.gap_at(local)
-    assert gap is not None, "a local time without an instant lies in a gap"
-    return Instant(local - gap.before_s * SECOND)
+    local: int
+    place: int = 0
+    passes: int = 1
 
 
-def _nominal(rules: Rules, decided: int, zone: ZoneRules) -> tuple[int, int]:
-    """The local time that the schedule named for this instant, and in which pass of a fold it was (0 or 1).
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The local times decided under one zone's rules: those that these put at or before ``decided``."""
 
-    Where one instant serves several local times, the last of them: all are decided with it.
-    """
-    actual = decided + zone.utc_offset_at(decided) * SECOND
+    rules: Rules
+    decided: int
+    zone: ZoneRules
+
+    def holds(self, named: NamedTime) -> bool:
+        """Whether this local time, in this pass, is decided.
+
+        A local time that stood alone counts in both passes of a new fold. One that a gap swallowed counts as passed
+        where it would have been, whether the rule for gaps fired it or not.
+        """
+        passes = self.zone.local_to_instants(named.local)
+        if len(passes) == 2:
+            return passes[named.place if named.passes == 2 else int(self.rules.fold == "second")] <= self.decided
+        return (passes[0] if passes else self._in_gap(named.local)) <= self.decided
+
+    def bounds(self, present: ZoneRules) -> tuple[int, int]:
+        """Instants of other rules: all up to the first are decided, none after the second is."""
+        before, after = _offsets_near(self.zone, self.decided), _offsets_near(present, self.decided)
+        return (
+            self.decided + (before[0] - after[-1]) * SECOND - 1,
+            self.decided + (before[-1] - after[0]) * SECOND,
+        )
+
+    def _in_gap(self, local: int) -> int:
+        gap = self.zone.gap_at(local)
+        assert gap is not None, "a local time without an instant lies in a gap"
+        return gap.at_s * SECOND if self.rules.gap == "next-valid" else local - gap.before_s * SECOND
+
+
+def named_times(rules: Rules, instant: int, zone: ZoneRules) -> Iterator[NamedTime]:
+    """The local times that an instant of the schedule's recurrence stands for; several where a gap merged them."""
     schedule = rules.schedule
     match schedule:
         case OneOffSchedule():
-            named = schedule.local
+            yield _placed(schedule.local, instant, zone)
         case CronSchedule():
-            named = _last_named(rules, actual, decided, zone)
+            yield from _named(rules, local_times_of(schedule), instant, zone)
+        case RuleSchedule():
+            yield from _named(rules, rule_times_of(schedule), instant, zone)
         case IntervalSchedule():
             raise AssertionError("an interval names no local time")
         case _:
             assert_never(schedule)
-    passes = zone.local_to_instants(named)
-    # One that stood alone counts as the last pass, so that a fold that is new does not owe it again.
-    return named, passes.index(Instant(decided)) if len(passes) == 2 and decided in passes else 1
 
 
-def _last_named(rules: Rules, actual: int, decided: int, zone: ZoneRules) -> int:
-    assert isinstance(rules.schedule, CronSchedule)
-    times = _local_times(rules.schedule)
-    if times.first_from(actual // SECOND) == actual // SECOND:
-        return actual
-    decided_s = decided // SECOND
-    for change in reversed(zone.transitions(decided_s - _NEIGHBOUR_S, decided_s + 1)):
-        width = (change.after_s - change.before_s) * SECOND
-        if width <= 0:
-            continue
-        shifted = actual - width
-        if times.first_from(shifted // SECOND) == shifted // SECOND:
-            return shifted
-        if change.at_s == decided_s:
-            return _last_in_gap(times, actual, width)
-    raise AssertionError("a decided instant stands for no local time of its schedule")
+def _named(rules: Rules, times: LocalTimes, instant: int, zone: ZoneRules) -> Iterator[NamedTime]:
+    at_s = instant // SECOND
+    shown_s = at_s + zone.offset_at_second(at_s)
+    if times.matches(shown_s):
+        yield _placed(shown_s * SECOND, instant, zone)
+    if rules.gap == "skip":
+        return
+    for change in zone.transitions(at_s - NEAR_S, at_s + 1):
+        for local_s in _moved_to(rules.gap, change, at_s):
+            if times.matches(local_s) and zone.gap_at(local_s * SECOND) == change:
+                yield NamedTime(local_s * SECOND)
 
 
-def _last_in_gap(times: LocalTimes, end: int, width: int) -> int:
-    """For the rule next-valid: the last named local time in the gap that ends at ``end``."""
-    found, position = end, times.first_from((end - width) // SECOND)
-    while position * SECOND < end:
-        found, position = position * SECOND, times.first_from(position + 1)
-    return found
+def _moved_to(gap: Gap, change: Transition, at_s: int) -> range:
+    """The local seconds that the rule for gaps may have put from this gap to ``at_s``."""
+    if gap == "shift":
+        return range(at_s + change.before_s, at_s + change.before_s + 1)
+    return range(at_s + change.before_s, at_s + change.after_s) if change.at_s == at_s else range(0)
 
 
-@lru_cache(maxsize=1_024)
-def _local_times(schedule: CronSchedule) -> LocalTimes:
-    return LocalTimes(schedule)
+def _placed(local: int, instant: int, zone: ZoneRules) -> NamedTime:
+    passes = zone.local_to_instants(local)
+    return NamedTime(local, passes.index(Instant(instant)), len(passes)) if instant in passes else NamedTime(local)
+
+
+def _offsets_near(zone: ZoneRules, instant: int) -> list[int]:
+    """Every offset in force around an instant, ascending: local times farther away keep their order with it."""
+    at_s = instant // SECOND
+    changes = zone.transitions(at_s - NEAR_S, at_s + NEAR_S)
+    return sorted({zone.offset_at_second(at_s - NEAR_S), *(change.after_s for change in changes)})

@@ -11,18 +11,22 @@ from .recurrence.schedule import Schedule
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """A last-decided instant and the hash of the time-zone database that it was resolved with."""
+    """A last-decided instant, and the hash of the time-zone database that it was resolved with.
+
+    ``since`` is the first instant decided with that database, and later than ``decided`` while there is none.
+    """
 
     decided: int
     zone_sha256: str
+    since: int
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of the timeline under one schedule: scheduled instants in (after, until].
 
     Amendments close a segment at their now and open the next. ``mark`` is the last scheduled instant with a
-    decision (``after`` before the first). ``overtaken`` is a mark of earlier time-zone data that lies later than
-    ``mark``: instants up to it may have been decided under the old rules. Segments are decided independently.
+    decision (``after`` before the first). ``earlier`` are the last marks of other time-zone data, as long as new
+    data could move local times decided by them to after ``mark``. Segments are decided independently.
     """
 
     schedule: Schedule
@@ -37,7 +41,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     until: int | None
     mark: Mark
-    overtaken: Mark | None = None
+    earlier: tuple[Mark, ...] = ()
 
     @property
     def decided(self) -> int:
@@ -188,14 +192,14 @@ def segment_of(definition: Definition, after: int, zone_sha256: str) -> Segment:
         excluded=definition.excluded,
         after=after,
         until=None,
-        mark=Mark(after, zone_sha256),
+        mark=Mark(after, zone_sha256, after + 1),
     )
 
 
 def same_timing(segment: Segment, definition: Definition) -> bool:
     """Whether a definition leaves the open segment's instants, releases and tolerance as they are."""
     fresh = segment_of(definition, segment.after, "")
-    return msgspec.structs.replace(fresh, mark=segment.mark, overtaken=segment.overtaken) == segment
+    return msgspec.structs.replace(fresh, mark=segment.mark, earlier=segment.earlier) == segment
 
 
 def needed_jitters(

@@ -9,7 +9,7 @@ from .definition import Missed
 from .entries import BookEntry, FireDecided, FireReleased, InstantsResolved
 from .inputs import Inputs
 from .page import PageInputs
-from .state import Mark, State, TriggerState, segment_of
+from .state import State, TriggerState, segment_of
 from .tick import tick
 from .zones import ZoneLibrary
 
@@ -52,7 +52,7 @@ def _outcome(
 ) -> PolicyOutcome:
     start, end = outage
     definition = replace(trigger.definition, missed=policy, max_fires=None)
-    segment = replace(segment_of(definition, start, state.zone_sha256), mark=Mark(start, state.zone_sha256))
+    segment = segment_of(definition, start, state.zone_sha256)
     alone = replace(
         trigger, definition=definition, segments=(segment,), pauses=(), quarantine=None, deleted=False, fired_count=0,
         open=(), waiting=(),

@@ -14,7 +14,8 @@ from fireledger.domain.definition import Definition, Sealed, TenantSettings
 from fireledger.domain.entries import BookEntry
 from fireledger.domain.instants import format_duration, format_instant
 from fireledger.domain.page import Page, body_hash, is_effective
-from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, Schedule
+from fireledger.domain.recurrence.excluded_text import format_excluded_dates
+from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule, Schedule
 
 Readable: TypeAlias = "bool | int | float | str | Sequence[Readable] | Mapping[str, Readable] | None"
 """A plain value that has a JSON form."""
@@ -126,13 +127,14 @@ def definition_readable(definition: Definition) -> dict[str, Readable]:
         "not_before": _instant(d.not_before),
         "not_after": _instant(d.not_after),
         "max_fires": d.max_fires,
+        "excluded": format_excluded_dates(d.excluded) or None,
     }
 
 
 def schedule_text(schedule: Schedule) -> str:
     """A schedule in one short line."""
     match schedule:
-        case CronSchedule():
+        case CronSchedule() | RuleSchedule():
             return schedule.source
         case IntervalSchedule():
             return f"every {format_duration(schedule.period)}"
@@ -148,6 +150,8 @@ def _schedule_readable(schedule: Schedule) -> dict[str, Readable]:
             return {"every": format_duration(schedule.period), "anchor": format_instant(schedule.anchor)}
         case OneOffSchedule():
             return {"at": schedule.source}
+        case RuleSchedule():
+            return {"cron": schedule.source, "dialect": "rrule"}
 
 
 def _size(content: Sealed | bytes) -> str:

@@ -66,6 +66,12 @@ class LogGap(OperationalError):
     exit_status = ExitStatus.CONFLICT
 
 
+class RunnerGaveUp(OperationalError):
+    """A runner found the log, or the broker's settings, changed: starting it afresh would only forget that."""
+
+    exit_status = ExitStatus.CONFLICT
+
+
 class FolderInUse(OperationalError):
     """Another process holds the data folder's lock."""
 

@@ -8,6 +8,7 @@ Leases are allowed to be imperfect: the log, not they, keeps two owners from dec
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -50,6 +51,8 @@ RELEASE_S_MAX = 1.0
 FORGET_AFTER_S = 60.0
 """A heartbeat silent for this long, whose runner holds no claim any more, is deleted."""
 
+Write = Callable[[], Awaitable[None]]
+"""A write to make when its turn comes; one that is cancelled before has not begun."""
 _log = get_log("leases")
 
 
@@ -265,9 +268,9 @@ class PartitionLeases:
         if routine:
             self._handover_at = now + self._handover_every_s
         todo = plan(view, oldest_first=sorted(self.owned, key=lambda n: (self._held_since[n], n)), routine=routine)
-        writes = [self._take(n) for n in todo.take]
-        writes += [self._offer(n, successor) for n, successor in todo.offer.items()]
-        writes += [self._offer(n, "") for n in todo.withdraw]
+        writes: list[Write] = [partial(self._take, n) for n in todo.take]
+        writes += [partial(self._offer, n, successor) for n, successor in todo.offer.items()]
+        writes += [partial(self._offer, n, "") for n in todo.withdraw]
         try:
             await _some_at_once(writes)
         finally:
@@ -392,13 +395,13 @@ class PartitionLeases:
         return f"{self._kind}.runner.{runner}"
 
 
-async def _some_at_once(writes: Iterable[Awaitable[None]]) -> None:
+async def _some_at_once(writes: Iterable[Write]) -> None:
     """Await all of them, WRITES_AT_ONCE_MAX at a time; the first error is raised after all came to an end."""
     places = asyncio.Semaphore(WRITES_AT_ONCE_MAX)
 
-    async def one(write: Awaitable[None]) -> None:
+    async def one(write: Write) -> None:
         async with places:
-            await write
+            await write()
 
     results = await asyncio.gather(*(one(write) for write in writes), return_exceptions=True)
     for result in results:

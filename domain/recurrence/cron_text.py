@@ -1,21 +1,24 @@
-"""The cron parser: text to masks. It is the authority on what an expression means.
+"""The cron parser: text to masks, in the dialects unix, quartz and aws. It is the authority on what a text means.
 
-Every refusal names the offending part, its position and what to write instead. Nothing is expanded
-before its bounds are checked.
+A dialect changes the grammar and never the rules for gaps and folds. Every refusal names the offending part,
+its position and what to write instead.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ..limits import EXPRESSION_LENGTH_MAX
+from ..limits import EXPRESSION_LENGTH_MAX, YEAR_MAX, YEAR_MIN
+from .cron_fields import AWS, QUARTZ, UNIX, Days, Grammar, Word, full_mask, parse_field
 from .errors import MalformedSchedule, NeverDue
-from .local_times import FAR_S, local_times_of
+from .local_times import FAR_S, bits_of, local_times_of
 from .schedule import CronSchedule
 
-DIALECTS = ("unix",)
+DIALECTS = ("unix", "quartz", "aws")
 """Dialects that are read; others are refused, never guessed at."""
-_DIALECTS_LATER = ("quartz", "aws")
+DIALECT_HINT = "use unix, quartz or aws"
+"""What to write instead of an unknown dialect."""
 
+_GRAMMARS = {"unix": UNIX, "quartz": QUARTZ, "aws": AWS}
 _NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -25,135 +28,92 @@ _NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_WEEKDAYS = "sun mon tue wed thu fri sat".split()
-_NUMBER = re.compile(r"[0-9]+", re.ASCII)
-_NEAREST = re.compile(r"([0-9]+)W", re.ASCII | re.IGNORECASE)
-_FROM_LAST = re.compile(r"L(?:-([0-9]+))?", re.ASCII | re.IGNORECASE)
-_NTH = re.compile(r"([0-9]+|[a-z]{3})#([0-9]+)", re.ASCII | re.IGNORECASE)
-_LAST = re.compile(r"([0-9]+|[a-z]{3})L", re.ASCII | re.IGNORECASE)
-_RANDOM = re.compile(r"[HR](?:\(.*\))?(?:/.*)?", re.ASCII | re.IGNORECASE)
+_AWS_CALL = re.compile(r"[ \t]*cron\((.*)\)[ \t]*", re.ASCII | re.IGNORECASE)
 _ZONE_PREFIX = re.compile(r"(?:CRON_)?TZ=.*", re.ASCII | re.IGNORECASE)
+_EVERY_YEAR = (1 << (YEAR_MAX + 1)) - (1 << YEAR_MIN)
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
-    """What a field may hold: its values, how many there are (the step's bound) and their names."""
+class _Layout:
+    """The words of the seven fields; ``year`` is None where the dialect or the text has none."""
 
-    name: str
-    low: int
-    high: int
-    names: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        return self.high - self.low + 1
-
-
-_SECOND = _Field("second", 0, 59)
-_MINUTE = _Field("minute", 0, 59)
-_HOUR = _Field("hour", 0, 23)
-_DAY = _Field("day-of-month", 1, 31)
-_MONTH = _Field("month", 1, 12, tuple(_MONTHS))
-_WEEKDAY = _Field("day-of-week", 0, 6, tuple(_WEEKDAYS))
-_FIELDS = (_SECOND, _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """A part of the text and where it begins; None when it stands for a nickname."""
-
-    text: str
-    position: int | None
-
-    def part(self, text: str, offset: int) -> "_Word":
-        return _Word(text, None if self.position is None else self.position + offset)
-
-    def refused(self, message: str, hint: str) -> MalformedSchedule:
-        return MalformedSchedule(message, position=self.position, token=self.text, hint=hint)
-
-
-@dataclass(slots=True)
-class _Days:
-    """What the two day fields name beyond plain values; masks as in CronSchedule."""
-
-    from_last: int = 0
-    nearest: int = 0
-    nearest_from_last: int = 0
-    nth: int = 0
-    last: int = 0
-
-
-@dataclass(slots=True)
-class _Parsed:
-    masks: list[int] = field(default_factory=list[int])
-    days: _Days = field(default_factory=_Days)
+    has_seconds: bool
+    six: list[Word]
+    year: Word | None = None
 
 
 def parse_cron(text: str, dialect: str = "unix") -> CronSchedule:
-    """Compile a cron expression: 5 fields, 6 with leading seconds, or a nickname such as ``@hourly``.
+    """Compile a cron expression of a dialect.
 
-    Raises MalformedSchedule (unknown dialect, or text that could surprise), or NeverDue when no date of
-    any year can match.
+    ``unix``: 5 fields, 6 with leading seconds, or a nickname such as ``@hourly``. ``quartz``: 6 fields from the
+    seconds on, 7 with a year, one of the day fields being ``?``. ``aws``: 6 fields from the minutes to the year, one
+    of the day fields being ``?``, with or without ``cron(...)`` around them. Raises MalformedSchedule (unknown
+    dialect, or text that could surprise), or NeverDue when no date of any year can match.
     """
-    _check_dialect(dialect)
+    grammar = _grammar_of(dialect)
     _check_characters(text)
-    words = [_Word(match.group(), match.start()) for match in re.finditer(r"[^ \t]+", text)]
+    start, end = 0, len(text)
+    call = _AWS_CALL.fullmatch(text) if grammar is AWS else None
+    if call is not None:
+        start, end = call.span(1)
+    words = [Word(match.group(), start + match.start()) for match in re.finditer(r"[^ \t]+", text[start:end])]
     if not words:
         raise MalformedSchedule(
-            "the cron expression is empty", position=0, hint='write five fields such as "0 9 * * 1-5"'
+            "the cron expression is empty", position=start, hint=f'write fields such as "{_EXAMPLES[dialect]}"'
         )
-    words = _fields_of(words)
-    has_seconds = len(words) == 6
-    if not has_seconds:
-        words = [words[0].part("0", 0), *words]
-    parsed = _Parsed()
-    for spec, word in zip(_FIELDS, words, strict=True):
-        parsed.masks.append(_parse_field(spec, word, parsed.days))
-    schedule = _compiled(text, dialect, has_seconds, words, parsed)
+    layout = _unix_layout(words) if grammar is UNIX else _other_layout(grammar, words)
+    schedule = _compiled(text, grammar, layout)
     if local_times_of(schedule).first_from(0) == FAR_S:
+        day = layout.six[3]
+        year = "" if layout.year is None else ", nor any year"
         raise NeverDue(
-            f'"{text}" can never match: no month it names has such a day',
-            position=words[3].position,
-            token=words[3].text,
-            hint="check the day-of-month against the months",
+            f'"{text}" can never match: no month{year} it names has such a day',
+            position=day.position,
+            token=day.text,
+            hint="check the day-of-month against the months" + (" and years" if year else ""),
         )
     return schedule
 
 
-def _compiled(text: str, dialect: str, has_seconds: bool, words: list[_Word], parsed: _Parsed) -> CronSchedule:
+_EXAMPLES = {"unix": "0 9 * * 1-5", "quartz": "0 0 9 ? * 2-6", "aws": "0 9 ? * 2-6 *"}
+
+
+def _compiled(text: str, grammar: Grammar, layout: _Layout) -> CronSchedule:
+    specs = (grammar.second, grammar.minute, grammar.hour, grammar.day, grammar.month, grammar.weekday)
+    words, days = layout.six, Days()
+    seconds, minutes, hours, monthdays, months, weekdays = (
+        parse_field(spec, word, days) for spec, word in zip(specs, words, strict=True)
+    )
+    years = _EVERY_YEAR if layout.year is None else parse_field(grammar.year, layout.year, days)
     clock = "".join(word.text for word in words[:3])
-    starred = words[3].text.startswith("*") or words[5].text.startswith("*")
-    seconds, minutes, hours, days, months, weekdays = parsed.masks
+    # "?" leaves the choice of days to the other field, as "*" does.
+    starred = words[3].text.startswith(("*", "?")) or words[5].text.startswith(("*", "?"))
     return CronSchedule(
         source=text,
-        dialect=dialect,
-        has_seconds=has_seconds,
+        dialect=grammar.dialect,
+        has_seconds=layout.has_seconds,
         seconds=seconds,
         minutes=minutes,
         hours=hours,
-        days=days,
+        days=monthdays,
         months=months,
         weekdays=weekdays,
         day_rule="and" if starred else "or",
         interval_like="*" in clock or "/" in clock,
-        days_from_last=parsed.days.from_last,
-        nearest_weekdays=parsed.days.nearest,
-        nearest_weekdays_from_last=parsed.days.nearest_from_last,
-        nth_weekdays=parsed.days.nth,
-        last_weekdays=parsed.days.last,
+        days_from_last=days.from_last,
+        nearest_weekdays=days.nearest,
+        nearest_weekdays_from_last=days.nearest_from_last,
+        nth_weekdays=days.nth,
+        last_weekdays=days.last,
+        years=None if years == full_mask(grammar.year) else tuple(bits_of(years)),
     )
 
 
-def _check_dialect(dialect: str) -> None:
-    if dialect in DIALECTS:
-        return
-    known = "is not supported yet" if dialect in _DIALECTS_LATER else "is not known"
-    raise MalformedSchedule(
-        f'the dialect "{dialect[:40]}" {known}',
-        token=dialect[:40],
-        hint="use unix: minute hour day-of-month month day-of-week, with optional leading seconds",
-    )
+def _grammar_of(dialect: str) -> Grammar:
+    grammar = _GRAMMARS.get(dialect)
+    if grammar is None:
+        raise MalformedSchedule(f'the dialect "{dialect[:40]}" is not known', token=dialect[:40], hint=DIALECT_HINT)
+    return grammar
 
 
 def _check_characters(text: str) -> None:
@@ -161,6 +121,7 @@ def _check_characters(text: str) -> None:
         raise MalformedSchedule(
             f"the cron expression has {len(text)} characters",
             position=EXPRESSION_LENGTH_MAX,
+            token=text[EXPRESSION_LENGTH_MAX : EXPRESSION_LENGTH_MAX + 16],
             hint=f"at most {EXPRESSION_LENGTH_MAX} are read",
         )
     for position, character in enumerate(text):
@@ -173,25 +134,52 @@ def _check_characters(text: str) -> None:
             )
 
 
-def _fields_of(words: list[_Word]) -> list[_Word]:
+def _unix_layout(words: list[Word]) -> _Layout:
     first = words[0]
     if first.text.startswith("@"):
-        return _nickname(words)
-    if _ZONE_PREFIX.fullmatch(first.text):
+        words = _nickname(words)
+    elif _ZONE_PREFIX.fullmatch(first.text):
         raise first.refused(
             f'"{first.text}" puts a zone into the expression', "leave it out and declare the zone with --zone"
         )
-    if len(words) not in (5, 6):
+    elif len(words) not in (5, 6):
         extra = words[6] if len(words) > 6 else words[-1]
-        year = "; years belong to other dialects" if len(words) == 7 else ""
+        year = "; years belong to --dialect quartz" if len(words) == 7 else ""
         raise extra.refused(
-            f"the cron expression has {len(words)} {'field' if len(words) == 1 else 'fields'}",
+            _counted(words),
             f"write 5 (minute hour day-of-month month day-of-week), or 6 with leading seconds{year}",
         )
-    return words
+    return _Layout(True, words) if len(words) == 6 else _Layout(False, [words[0].part("0", 0), *words])
 
 
-def _nickname(words: list[_Word]) -> list[_Word]:
+def _other_layout(grammar: Grammar, words: list[Word]) -> _Layout:
+    """The fields of quartz and aws, which both choose the days by one field and have ``?`` in the other."""
+    if grammar is QUARTZ:
+        fits, order = len(words) in (6, 7), "second minute hour day-of-month month day-of-week, and perhaps year"
+        layout = _Layout(True, words[:6], words[6] if len(words) > 6 else None)
+    else:
+        fits, order = len(words) == 6, "minute hour day-of-month month day-of-week year"
+        layout = _Layout(False, [words[0].part("0", 0), *words[:5]], words[-1])
+    if not fits:
+        raise words[min(len(words) - 1, 6)].refused(_counted(words), f"in {grammar.dialect} write {order}")
+    day, weekday = layout.six[3], layout.six[5]
+    if day.text == weekday.text == "?":
+        raise weekday.refused(
+            'both day fields are "?", which leaves no day at all', "write * in one of them for every day"
+        )
+    if "?" not in (day.text, weekday.text):
+        raise weekday.refused(
+            f'in {grammar.dialect} "{day.text}" and "{weekday.text}" cannot both choose the days',
+            "write ? in the day-of-month or the day-of-week field",
+        )
+    return layout
+
+
+def _counted(words: list[Word]) -> str:
+    return f"the cron expression has {len(words)} {'field' if len(words) == 1 else 'fields'}"
+
+
+def _nickname(words: list[Word]) -> list[Word]:
     first = words[0]
     name = first.text.lower()
     if name == "@reboot":
@@ -202,157 +190,4 @@ def _nickname(words: list[_Word]) -> list[_Word]:
         raise first.refused(f'"{first.text}" is not a known nickname', f"use one of {', '.join(_NICKNAMES)}")
     if len(words) > 1:
         raise words[1].refused(f'"{words[1].text}" follows a nickname', f"write {name} alone")
-    return [_Word(part, None) for part in _NICKNAMES[name].split()]
-
-
-def _parse_field(spec: _Field, word: _Word, days: _Days) -> int:
-    mask, offset = 0, 0
-    for text in word.text.split(","):
-        part = word.part(text, offset)
-        offset += len(text) + 1
-        if not text:
-            raise part.refused(
-                f'the {spec.name} field "{word.text}" has an empty list member', "write a value between the commas"
-            )
-        if (spec is _DAY and _day_extra(part, days)) or (spec is _WEEKDAY and _weekday_extra(part, days)):
-            continue
-        mask |= _parse_part(spec, part)
-    return mask
-
-
-def _day_extra(part: _Word, days: _Days) -> bool:
-    """Read ``L``, ``L-3``, ``LW`` or ``15W``; False when the part is none of them."""
-    if part.text.upper() == "LW":
-        days.nearest_from_last |= 1
-        return True
-    match = _FROM_LAST.fullmatch(part.text)
-    if match is not None:
-        before = int(match[1] or 0)
-        if before > 30:
-            raise part.refused(f'"{part.text}" reaches back beyond the month', "write L-1 to L-30")
-        days.from_last |= 1 << before
-        return True
-    match = _NEAREST.fullmatch(part.text)
-    if match is not None:
-        days.nearest |= 1 << _number(_DAY, part.part(match[1], 0))
-        return True
-    if part.text[-1] in "Ww":
-        raise part.refused(f'"{part.text}" is not a day', "W follows a single day, such as 15W, or L as in LW")
-    return False
-
-
-def _weekday_extra(part: _Word, days: _Days) -> bool:
-    """Read ``5#2`` or ``5L``; False when the part is neither."""
-    match = _NTH.fullmatch(part.text)
-    if match is not None:
-        nth = int(match[2])
-        if not 1 <= nth <= 5:
-            raise part.refused(f'"{part.text}" names a weekday that no month has', "write #1 to #5, or 5L for the last")
-        days.nth |= 1 << (7 * (nth - 1) + _number(_WEEKDAY, part.part(match[1], 0)) % 7)
-        return True
-    match = _LAST.fullmatch(part.text)
-    if match is not None:
-        days.last |= 1 << _number(_WEEKDAY, part.part(match[1], 0)) % 7
-        return True
-    if part.text.upper() == "L":
-        raise part.refused('"L" in the day-of-week field means different things elsewhere', "write 6 or 6L")
-    return False
-
-
-def _parse_part(spec: _Field, part: _Word) -> int:
-    """One list member: ``*``, a value or a range, with an optional step."""
-    _refuse_foreign(spec, part)
-    body_text, slash, step_text = part.text.partition("/")
-    body = part.part(body_text, 0)
-    step = _step(spec, part.part(step_text, len(body_text) + 1)) if slash else 1
-    if body_text == "*":
-        return _stepped(spec, spec.low, spec.high, step)
-    start_text, dash, end_text = body_text.partition("-")
-    start = _number(spec, body.part(start_text, 0))
-    if not dash:
-        if slash and start > spec.high:
-            raise part.refused(
-                f'"{part.text}" could mean Sunday alone, or every so many days from Sunday to Saturday',
-                f"write 7 or 0/{step_text}",
-            )
-        return _stepped(spec, start, spec.high if slash else start, step)
-    end = _number(spec, body.part(end_text, len(start_text) + 1))
-    if spec is _WEEKDAY and end == 0 and (start > 0 or end_text == start_text):
-        # Sunday ends a week when it ends a range; sun-sun is that one day.
-        end = 7 if start > 0 else 0
-    if start > end:
-        raise part.refused(
-            f'"{body_text}" runs backwards in the {spec.name} field', f"write {_unwrapped(spec, part.text)}"
-        )
-    return _stepped(spec, start, end, step)
-
-
-def _refuse_foreign(spec: _Field, part: _Word) -> None:
-    if "?" in part.text:
-        raise part.refused(f'"?" in the {spec.name} field belongs to other dialects', "write * instead")
-    if _RANDOM.fullmatch(part.text):
-        raise part.refused(
-            f'"{part.text}" in the {spec.name} field stands for a time that is not written down',
-            "write the value, and use --jitter to spread load",
-        )
-
-
-def _step(spec: _Field, part: _Word) -> int:
-    if not _NUMBER.fullmatch(part.text):
-        raise part.refused(f'the step "{part.text}" in the {spec.name} field is not a number', "write it as */5")
-    step = int(part.text)
-    if not 1 <= step < spec.size:
-        hint = f"a step is 1 to {spec.size - 1}; for longer rhythms use --every"
-        raise part.refused(f'the step "{part.text}" does not fit the {spec.name} field of {spec.size} values', hint)
-    return step
-
-
-def _number(spec: _Field, part: _Word) -> int:
-    """A value of the field by number or name; 7 stays 7 for Sunday so that ranges can end in it."""
-    name = part.text.lower()
-    if name in spec.names:
-        return spec.names.index(name) + spec.low
-    high = 7 if spec is _WEEKDAY else spec.high
-    if not _NUMBER.fullmatch(part.text):
-        names = f" or {spec.names[0]} to {spec.names[-1]}" if spec.names else ""
-        shown = f'"{part.text}"' if part.text else "an empty value"
-        raise part.refused(f"{shown} is not a {spec.name}", f"write {spec.low} to {high}{names}")
-    value = int(part.text)
-    if not spec.low <= value <= high:
-        raise part.refused(f'"{part.text}" is out of range for the {spec.name} field', f"write {spec.low} to {high}")
-    return value
-
-
-def _stepped(spec: _Field, start: int, end: int, step: int) -> int:
-    mask = 0
-    for value in range(start, end + 1, step):
-        mask |= 1 << (value % 7 if spec is _WEEKDAY else value)
-    return mask
-
-
-def _unwrapped(spec: _Field, text: str) -> str:
-    """The two ranges that together mean a range written backwards."""
-    body, _, step_text = text.partition("/")
-    start_text, _, end_text = body.partition("-")
-    named = not start_text.isdecimal() and not end_text.isdecimal()
-    step = int(step_text or 1)
-    start, end = (_bare(spec, part) for part in (start_text, end_text))
-    if spec is _WEEKDAY and start == 7:
-        return _range_text(spec, 0, end, step, named)
-    first = start + ((spec.high - start) // step + 1) * step - spec.size
-    ranges = [_range_text(spec, start, spec.high, step, named)]
-    if first <= end:
-        ranges.append(_range_text(spec, first, end, step, named))
-    return ",".join(ranges)
-
-
-def _bare(spec: _Field, text: str) -> int:
-    name = text.lower()
-    return spec.names.index(name) + spec.low if name in spec.names else int(text)
-
-
-def _range_text(spec: _Field, start: int, end: int, step: int, named: bool) -> str:
-    first, last = ((spec.names[value - spec.low] if named else str(value)) for value in (start, end))
-    if start == end:
-        return first
-    return f"{first}-{last}/{step}" if step > 1 else f"{first}-{last}"
+    return [Word(part, None) for part in _NICKNAMES[name].split()]

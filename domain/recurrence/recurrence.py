@@ -17,8 +17,9 @@ from ..instants import SECOND, Instant, to_datetime
 from ..zones import ZoneRules
 from .local_times import FAR_S, LocalTimes, local_times_of
 from .months import LOCAL_END_S, LOCAL_FIRST_S
+from .rule_search import rule_times_of
 from .rules import FoldRule, GapRule
-from .schedule import CronSchedule, IntervalSchedule, OneOffSchedule, Schedule
+from .schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule, Schedule
 from .timeline import NEAR_S, timeline_of
 
 RECURRENCES_KEPT_MAX = 8_192
@@ -98,6 +99,8 @@ def recurrence_of(schedule: Schedule, zone: ZoneRules, gap: GapRule, fold: FoldR
     match schedule:
         case CronSchedule():
             return Recurrence(_CronSearch(local_times_of(schedule), zone, gap, fold))
+        case RuleSchedule():
+            return Recurrence(_CronSearch(rule_times_of(schedule), zone, gap, fold))
         case IntervalSchedule():
             return Recurrence(_IntervalSearch(schedule))
         case OneOffSchedule():

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from .schedule import CronSchedule, IntervalSchedule, Schedule
+from .schedule import CronSchedule, IntervalSchedule, RuleSchedule, Schedule
 
 GapRule: TypeAlias = Literal["shift", "skip", "next-valid"]
 """A local time inside a gap: moved forward by the gap's length, left out, or moved to the gap's end."""
@@ -20,7 +20,7 @@ def default_rules(schedule: Schedule) -> tuple[GapRule, FoldRule]:
     once, at the first. Intervals are real elapsed time, so their rules change nothing.
     """
     match schedule:
-        case CronSchedule(interval_like=True) | IntervalSchedule():
+        case CronSchedule(interval_like=True) | RuleSchedule(interval_like=True) | IntervalSchedule():
             return "skip", "both"
         case _:
             return "shift", "first"

@@ -61,4 +61,43 @@ class OneOffSchedule(
     local: int
 
 
-Schedule: TypeAlias = CronSchedule | IntervalSchedule | OneOffSchedule
+RuleFrequency: TypeAlias = Literal["yearly", "monthly", "weekly", "daily", "hourly", "minutely", "secondly"]
+
+
+class RuleSchedule(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="rrule.v1", cache_hash=True
+):
+    """A recurrence rule (RFC 5545) on the zone's own clock, with everything that DTSTART leaves unsaid filled in.
+
+    ``start`` and ``last`` are the first and the last local time that can be due, in microseconds from
+    1970-01-01T00:00 on the zone's clock; ``last`` is None without an end. ``seconds``, ``minutes`` and ``hours`` are
+    masks that are never empty. The parts of a date that follow do not restrict it when they are empty: ``months``
+    (bits 1-12), ``month_days`` (bits 1-31) or ``month_days_from_last`` (bit n: n days before the last),
+    ``year_days`` and ``week_numbers`` (negative ones count from the end of the year), and ``weekdays`` (0-6 from
+    Sunday) or ``nth_weekdays`` ((n, weekday); negative n counts from the end; of the month, or of the year when
+    ``frequency`` is yearly and ``months`` is empty). ``positions`` choose among the local times of one period. A
+    period is ``interval`` times ``frequency`` long, counted from the one that holds ``start``; weeks begin on
+    ``week_start``. ``interval_like`` chooses the default rules for gaps and folds.
+    """
+
+    source: str
+    frequency: RuleFrequency
+    interval: int
+    start: int
+    last: int | None
+    seconds: int
+    minutes: int
+    hours: int
+    interval_like: bool
+    months: int = 0
+    month_days: int = 0
+    month_days_from_last: int = 0
+    year_days: tuple[int, ...] = ()
+    week_numbers: tuple[int, ...] = ()
+    weekdays: int = 0
+    nth_weekdays: tuple[tuple[int, int], ...] = ()
+    positions: tuple[int, ...] = ()
+    week_start: int = 1
+
+
+Schedule: TypeAlias = CronSchedule | IntervalSchedule | OneOffSchedule | RuleSchedule

@@ -25,7 +25,11 @@ _STARTS = (datetime(2026, 1, 1), datetime(2027, 12, 30, 23, 59, 58))
 _EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
 _RANGE = re.compile(r"([a-z0-9]+)-([a-z0-9]+)", re.ASCII)
+_AWS_CALL = re.compile(r"cron\((.*)\)", re.ASCII | re.IGNORECASE)
+_WEEKDAY_NUMBER = re.compile(r"(?<![0-9/#])[1-7](?![0-9])", re.ASCII)
+_STEPPED_RANGE = re.compile(r"([a-z]{3}|[0-9]+)-([a-z]{3}|[0-9]+)/", re.ASCII)
 _WEEKDAYS = "sun mon tue wed thu fri sat".split()
+_NAMES = [*_WEEKDAYS, *"jan feb mar apr may jun jul aug sep oct nov dec".split()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class KnownDifference:
     reason: str
     example: str
     applies: Callable[[CronSchedule], bool]
+    dialect: str = "unix"
 
 
 def disagreement(schedule: CronSchedule) -> str | None:
@@ -83,7 +88,7 @@ def _their_next(schedule: CronSchedule, start: datetime, count: int) -> list[dat
         return []
     # croniter forgets which day field began with "*", so the rule for the two day fields is handed over.
     reader = croniter(
-        schedule.source.strip(" \t"),
+        _as_croniter_writes(schedule),
         start,
         day_or=schedule.day_rule == "or",
         second_at_beginning=True,
@@ -92,8 +97,22 @@ def _their_next(schedule: CronSchedule, start: datetime, count: int) -> list[dat
     return [reader.get_next(datetime) for _ in islice(range(count), OCCURRENCES_COMPARED_MAX)]
 
 
+def _as_croniter_writes(schedule: CronSchedule) -> str:
+    """The text with 0 for Sunday, seconds first, and * for ?; its own text when it is of our own dialect."""
+    text = schedule.source.strip(" \t")
+    if schedule.dialect == "unix":
+        return text
+    call = _AWS_CALL.fullmatch(text)
+    fields = (text if call is None else call[1]).split()
+    if not schedule.has_seconds:
+        fields.insert(0, "0")
+    weekday = "sat" if fields[5].upper() == "L" else fields[5]
+    fields[5] = _WEEKDAY_NUMBER.sub(lambda match: str(int(match[0]) - 1), weekday)
+    return " ".join(fields).replace("?", "*")
+
+
 def _words(schedule: CronSchedule) -> list[str]:
-    return schedule.source.lower().split()
+    return _as_croniter_writes(schedule).lower().split()
 
 
 def _has_extras(schedule: CronSchedule) -> bool:
@@ -114,6 +133,16 @@ def _has_range_of_one(schedule: CronSchedule) -> bool:
     return False
 
 
+def _steps_over_the_end(schedule: CronSchedule) -> bool:
+    if schedule.dialect != "quartz":
+        return False
+    for start, end in _STEPPED_RANGE.findall(" ".join(_words(schedule))):
+        first, last = (_NAMES.index(part) if part in _NAMES else int(part) for part in (start, end))
+        if first > last:
+            return True
+    return False
+
+
 def _has_nth_and_date(schedule: CronSchedule) -> bool:
     return bool(schedule.nth_weekdays) and (schedule.day_rule == "or" or schedule.weekdays != 0)
 
@@ -123,5 +152,11 @@ KNOWN_DIFFERENCES = (
     KnownDifference("a * inside a list swallows or loses the rest of the list", "0 12 10,* * 2", _has_star_in_list),
     KnownDifference("a range of one value is read as the whole field", "5 4 * * sun-sun", _has_range_of_one),
     KnownDifference("5#2 beside a date or other weekdays is combined otherwise", "0 0 1 * 5#2", _has_nth_and_date),
+    KnownDifference(
+        "a step begins anew where a range runs over the end of its field",
+        "0 57-55/25 9 * * ?",
+        _steps_over_the_end,
+        dialect="quartz",
+    ),
 )
 """Everything croniter 6 and 7 are known to read otherwise on our grammar; each example is tested to differ."""

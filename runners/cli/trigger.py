@@ -11,10 +11,16 @@ from ..control import requests as r
 from ..control.definitions import check_options
 from ..json_edge import Json
 from .asking import Row, give, look, look_at_rows
+from .exclusion_options import exclusion_options, given_exclusions
 from .output import emit_fields, emit_json, emit_table, examples, shown
 from .place import Place, place_options
 from .trigger_options import command_options, definition_options, given_options, schedule_options, trigger_named
 from .trigger_preview import preview_trigger
+from .trigger_simulation import simulate_policy
+from .trigger_why import why_trigger
+
+DATES_SHOWN_MAX = 10
+"""Excluded dates that a trigger's text shows."""
 
 
 @click.group()
@@ -23,6 +29,8 @@ def trigger() -> None:
 
 
 trigger.add_command(preview_trigger)
+trigger.add_command(why_trigger)
+trigger.add_command(simulate_policy)
 
 
 @trigger.command(
@@ -35,6 +43,7 @@ trigger.add_command(preview_trigger)
 @click.argument("path", metavar="TENANT/TRIGGER")
 @schedule_options
 @definition_options
+@exclusion_options
 @click.option("--paused", is_flag=True, help="Create it paused.")
 @command_options
 @place_options
@@ -42,6 +51,8 @@ def create_trigger(
     *,
     path: str,
     paused: bool,
+    exclude: tuple[str, ...],
+    exclude_calendar: str | None,
     request_id: str | None,
     as_json: bool,
     data: Path | None,
@@ -50,7 +61,8 @@ def create_trigger(
     **options: str | int | None,
 ) -> None:
     """Create a trigger with one of --cron, --every, --at, and a --target. Creating never fires."""
-    request = {**trigger_named(path), **given_options(options), **({"paused": True} if paused else {})}
+    excluded = given_exclusions(exclude, exclude_calendar)
+    request = {**trigger_named(path), **given_options(options), **excluded, **({"paused": True} if paused else {})}
     if sum(options[name] is not None for name in ("cron", "every", "at")) != 1:
         raise click.UsageError("give exactly one of --cron, --every and --at")
     if options["target"] is None:
@@ -70,6 +82,7 @@ def create_trigger(
 @click.argument("path", metavar="TENANT/TRIGGER")
 @schedule_options
 @definition_options
+@exclusion_options
 @click.option("--dry-run", is_flag=True, help="Write nothing; tell which of the next 10 instants change.")
 @command_options
 @place_options
@@ -77,6 +90,8 @@ def amend_trigger(
     *,
     path: str,
     dry_run: bool,
+    exclude: tuple[str, ...],
+    exclude_calendar: str | None,
     request_id: str | None,
     as_json: bool,
     data: Path | None,
@@ -91,7 +106,7 @@ def amend_trigger(
     """
     if sum(options[name] is not None for name in ("cron", "every", "at")) > 1:
         raise click.UsageError("give at most one of --cron, --every and --at")
-    request = {**trigger_named(path), **given_options(options)}
+    request = {**trigger_named(path), **given_options(options), **given_exclusions(exclude, exclude_calendar)}
     _check(r.read_request(request, r.AmendTrigger))
     place = Place(data, nats_url, creds)
     if dry_run:
@@ -178,7 +193,7 @@ def show_trigger(*, path: str, as_json: bool, data: Path | None, nats_url: str |
     if as_json:
         emit_json(answer)
         return
-    emit_fields(answer, skip=("next",))
+    emit_fields({**answer, "excluded": _shortened(answer.get("excluded"))}, skip=("next",))
     _tell_next(answer)
 
 
@@ -194,6 +209,13 @@ def list_triggers(*, tenant: str, as_json: bool, data: Path | None, nats_url: st
             emit_json(row)
         return
     emit_table(("trigger", "state", "schedule", "zone", "next", "target"), rows, empty=f"no triggers in {tenant}")
+
+
+def _shortened(dates: Json) -> Json:
+    """Excluded dates on one line."""
+    if not isinstance(dates, list) or len(dates) <= DATES_SHOWN_MAX:
+        return dates
+    return [*dates[:DATES_SHOWN_MAX], f"and {len(dates) - DATES_SHOWN_MAX} more (--json shows all)"]
 
 
 def _check(options: r.TriggerOptions) -> None:

@@ -1,5 +1,7 @@
 """``fireledger trigger preview``: the coming instants, by the very code that decides them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -9,17 +11,20 @@ from fireledger.domain.definition import Fold, Gap
 from fireledger.domain.identifiers import parse_trigger_path
 from fireledger.domain.instants import SECOND, Instant, parse_instant
 from fireledger.domain.preview import preview
+from fireledger.domain.recurrence.exclusions import with_exclusions
 from fireledger.domain.recurrence.recurrence import recurrence_of
 from fireledger.domain.recurrence.rules import default_rules
 from fireledger.domain.recurrence.schedule import Schedule
+from fireledger.domain.zones import UnknownZone, ZoneRules
 
 from ..clock import realtime
 from ..control import requests as r
 from ..control.answers import preview_answer
-from ..control.definitions import given_schedule
+from ..control.definitions import excluded_dates, given_schedule
 from ..control.refusals import refused, unknown_zone
 from ..json_edge import Json
 from .asking import Asker, Row, asking, rows_of
+from .exclusion_options import exclusion_options, given_exclusions
 from .output import emit_json, emit_table, examples
 from .place import Place, place_options
 from .trigger_options import schedule_options
@@ -36,6 +41,7 @@ COUNT_MAX = 10_000
 )
 @click.argument("path", metavar="[TENANT/TRIGGER]", required=False)
 @schedule_options
+@exclusion_options
 @click.option("-n", "count", type=int, default=10, show_default=True, help="How many instants.")
 @click.option("--from", "start", metavar="INSTANT", help="Instants strictly after this one.  [now]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scheduled, release, local.")
@@ -45,6 +51,8 @@ def preview_trigger(
     path: str | None,
     count: int,
     start: str | None,
+    exclude: tuple[str, ...],
+    exclude_calendar: str | None,
     as_json: bool,
     data: Path | None,
     nats_url: str | None,
@@ -55,7 +63,8 @@ def preview_trigger(
 
     With --cron, --every or --at nothing has to run. A schedule that is wholly in the past previews as empty.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    given: dict[str, Json] = {name: value for name, value in options.items() if value is not None}
+    given |= given_exclusions(exclude, exclude_calendar)
     if (path is None) == (not given.keys() & {"cron", "every", "at"}):
         raise click.UsageError("give TENANT/TRIGGER, or one of --cron, --every and --at")
     if not 1 <= count <= COUNT_MAX:
@@ -97,15 +106,23 @@ def _of_trigger(place: Place, path: str, count: int, start: str | None) -> list[
     return asking(place, coming)
 
 
-def _of_schedule(given: dict[str, str], count: int, start: str | None) -> list[Row]:
-    from fireledger.domain.zones import UnknownZone
+@dataclass(frozen=True, slots=True)
+class AskedSchedule:
+    """A schedule from the command line, with its zone, rules and excluded dates."""
 
+    schedule: Schedule
+    zone: ZoneRules
+    gap: Gap
+    fold: Fold
+    excluded: tuple[int, ...]
+
+
+def asked_schedule(given: Mapping[str, Json], *, anchor: int) -> AskedSchedule:
+    """Read the options of a schedule; its zone is looked up in the packaged data. Raises ControlRefused."""
     from ..zone_package import load_packaged_zones
 
-    after = realtime() if start is None else parse_instant(start)
-    fields: dict[str, Json] = {"tenant": "preview", "trigger": "preview", **given}
-    request = r.read_request(fields, r.TriggerOptions)
-    schedule = given_schedule(request, anchor=after - after % SECOND)
+    request = r.read_request({"tenant": "preview", "trigger": "preview", **given}, r.TriggerOptions)
+    schedule = given_schedule(request, anchor=anchor)
     assert schedule is not None, "the caller looked"
     if request.anchor is not UNSET and request.every is UNSET:
         raise refused("an anchor is given and the schedule is no interval", hint="give --anchor together with --every")
@@ -114,9 +131,17 @@ def _of_schedule(given: dict[str, str], count: int, start: str | None) -> list[R
     except UnknownZone as error:
         raise unknown_zone(error) from error
     gap, fold = _rules(schedule, request)
+    excluded = () if request.exclude is UNSET else excluded_dates(request.exclude or ())
+    return AskedSchedule(schedule, zone, gap, fold, excluded)
+
+
+def _of_schedule(given: Mapping[str, Json], count: int, start: str | None) -> list[Row]:
+    after = realtime() if start is None else parse_instant(start)
+    asked = asked_schedule(given, anchor=after - after % SECOND)
+    recurrence = recurrence_of(asked.schedule, asked.zone, asked.gap, asked.fold)
     found = preview(
-        recurrence_of(schedule, zone, gap, fold),
-        zone,
+        with_exclusions(recurrence, asked.zone, asked.excluded),
+        asked.zone,
         tenant="preview",
         trigger="preview",
         jitter_window=0,

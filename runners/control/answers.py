@@ -4,6 +4,8 @@ from fireledger.domain.book import Book
 from fireledger.domain.definition import Definition
 from fireledger.domain.instants import Instant, format_duration, format_instant
 from fireledger.domain.preview import PreviewBounds, Previewed, preview
+from fireledger.domain.recurrence.exclusions import with_exclusions
+from fireledger.domain.recurrence.explain import Explanation
 from fireledger.domain.recurrence.recurrence import recurrence_of
 from fireledger.domain.state import State, TriggerState
 from fireledger.domain.zones import ZoneDatabase
@@ -134,8 +136,9 @@ def preview_definition(
     """What a definition would be due at in this tenant. Raises UnknownZone."""
     zone = database.zone(definition.zone)
     bounds = PreviewBounds(_bound(definition.not_before), _bound(definition.not_after))
+    recurrence = recurrence_of(definition.schedule, zone, definition.gap, definition.fold)
     return preview(
-        recurrence_of(definition.schedule, zone, definition.gap, definition.fold),
+        with_exclusions(recurrence, zone, definition.excluded),
         zone,
         tenant=state.tenant,
         trigger=name,
@@ -144,6 +147,27 @@ def preview_definition(
         count=count,
         bounds=bounds,
     )
+
+
+def explanation_answer(explanation: Explanation) -> Answer:
+    """An explanation in its outside form."""
+    e = explanation
+    return {
+        "instant": format_instant(e.instant),
+        "zone": e.zone,
+        "local": e.local,
+        "matches": e.matches,
+        "summary": e.summary,
+        "fields": [
+            {"name": check.name, "value": check.value, "allowed": check.allowed, "ok": check.ok} for check in e.fields
+        ],
+        "day_rule": e.day_rule,
+        "clock_change": e.clock_change,
+        "excluded": e.excluded,
+        "previous": None if e.previous is None else format_instant(e.previous),
+        "next": None if e.next is None else format_instant(e.next),
+        "lines": list(e.lines()),
+    }
 
 
 def changes(before: list[Previewed], after: list[Previewed], *, count: int) -> list[Answer]:

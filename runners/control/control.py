@@ -22,6 +22,7 @@ from ..logs import get_log
 from .answers import Answer
 from .command_handlers import CommandHandlers
 from .commands import CommandWriter
+from .explain_handlers import ExplainHandlers
 from .model import Model
 from .read_handlers import ReadHandlers
 from .refusals import CONTROL_BUSY, REQUEST_MALFORMED, UNEXPECTED, code_of, from_value_error, refused, unavailable
@@ -69,7 +70,8 @@ class Control:
         self._reads = ReadHandlers(connection=connection, writer=writer, model=self.model, zones=zones)
         leases = Bucket(connection, "leases")
         self._status = Status(ledger=ledger, leases=leases, clock=clock, model=self.model, runner_id=runner_id)
-        self._handlers = _handlers(commands, self._reads, self._answer_status)
+        explains = ExplainHandlers(writer=writer, model=self.model, zones=zones)
+        self._handlers = _handlers(commands, self._reads, explains, self._answer_status)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -193,7 +195,9 @@ class Control:
             await self._connection.publish(message.reply, dumps(answer))
 
 
-def _handlers(commands: CommandHandlers, reads: ReadHandlers, status: Handler) -> dict[str, Handler]:
+def _handlers(
+    commands: CommandHandlers, reads: ReadHandlers, explains: ExplainHandlers, status: Handler
+) -> dict[str, Handler]:
     """What answers which subject."""
     return {
         "control.tenant.create": commands.create_tenant,
@@ -208,6 +212,8 @@ def _handlers(commands: CommandHandlers, reads: ReadHandlers, status: Handler) -
         "control.trigger.show": reads.show_trigger,
         "control.trigger.list": reads.list_triggers,
         "control.trigger.preview": reads.preview_trigger,
+        "control.trigger.why": explains.why,
+        "control.trigger.simulate-policy": explains.simulate_policy,
         "control.fires.list": reads.list_fires,
         "control.fires.show": reads.show_fire,
         "control.fires.follow": reads.follow_fires,

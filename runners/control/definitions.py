@@ -3,6 +3,7 @@
 The same code runs in the command line, for an error before anything is sent, and in control, whose word counts.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from fireledger.domain.instants import HOUR, SECOND, parse_duration, parse_insta
 from fireledger.domain.limits import PAYLOAD_BYTES_MAX, QUOTA_MAX_PER_SECOND
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.errors import MalformedSchedule
+from fireledger.domain.recurrence.excluded_text import parse_excluded_dates
 from fireledger.domain.recurrence.interval_text import parse_interval, parse_one_off
 from fireledger.domain.recurrence.rules import default_rules
 from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, Schedule
@@ -122,6 +124,17 @@ def one_off_schedule(text: str) -> Schedule:
         raise ScheduleRefused(error, text) from error
 
 
+def excluded_dates(texts: Sequence[str]) -> tuple[int, ...]:
+    """Read excluded dates into ascending days, each once. Raises ScheduleRefused for the first that is none."""
+    days: set[int] = set()
+    for text in texts:
+        try:
+            days.update(parse_excluded_dates((text,)))
+        except MalformedSchedule as error:
+            raise ScheduleRefused(error, text) from error
+    return tuple(sorted(days))
+
+
 def check_second_opinion(schedule: Schedule) -> None:
     """Refuse an expression that another well-known reader takes to mean something else. Raises ControlRefused."""
     if not isinstance(schedule, CronSchedule):
@@ -222,6 +235,7 @@ def _with_options(definition: Definition, options: TriggerOptions) -> Definition
         not_before=_instant(o.not_before, d.not_before),
         not_after=_instant(o.not_after, d.not_after),
         max_fires=d.max_fires if o.max_fires is UNSET else o.max_fires,
+        excluded=d.excluded if o.exclude is UNSET else excluded_dates(o.exclude or ()),
     )
 
 

@@ -74,6 +74,7 @@ class TriggerOptions(TriggerRequest, frozen=True, kw_only=True):
     not_before: str | UnsetType | None = UNSET
     not_after: str | UnsetType | None = UNSET
     max_fires: int | UnsetType | None = UNSET
+    exclude: tuple[str, ...] | UnsetType | None = UNSET
 
 
 class CreateTrigger(TriggerOptions, frozen=True, kw_only=True):
@@ -137,6 +138,23 @@ class TriggerPreview(Request, frozen=True, kw_only=True):
     trigger: str
     after: str | UnsetType = UNSET
     count: int = 10
+
+
+class TriggerWhy(Request, frozen=True, kw_only=True):
+    """Why a trigger is due at an instant, or is not."""
+
+    tenant: str
+    trigger: str
+    instant: str
+
+
+class PolicySimulation(Request, frozen=True, kw_only=True):
+    """What each missed-fire policy makes of an outage (start, end]; of the last one recorded when none is given."""
+
+    tenant: str
+    trigger: str
+    start: str | None = None
+    end: str | None = None
 
 
 class FiresList(Request, frozen=True, kw_only=True):

@@ -171,7 +171,8 @@ class Dispatcher:
                 for stored in batch:
                     released += self._apply(stored)
                 self._ledger.note_seen(batch[-1].sequence, sha256(batch[-1].body).digest())
-                self._offer(released)
+                # What another process started within the same batch is watched, not sent again beside it.
+                self._offer([task for task in released if task.started_at is None])
                 self._retake_lapsed()
                 self._log.wake()
                 self._advanced.set()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import ExitStatus, RunnerGaveUp
 from ..lifecycle import PARENT_FD_VARIABLE, Backoff, pause
 from ..logs import get_log
 
@@ -52,7 +53,8 @@ class Child:
     async def run(self, stop: asyncio.Event, *, stop_within_s: float) -> None:
         """Run and restart until ``stop``; then SIGTERM, and SIGKILL after ``stop_within_s``.
 
-        Cancelled, it lets go of the pipe, which tells the process to drain and end by itself.
+        Cancelled, it lets go of the pipe, which tells the process to drain and end by itself. Raises RunnerGaveUp
+        when the process ended because it must not go on: what it knew of the log would be forgotten by another.
         """
         try:
             await self._keep(stop, stop_within_s)
@@ -72,6 +74,11 @@ class Child:
             if stop.is_set():
                 await self._end(process, ended, stop_within_s)
                 return
+            if process.returncode == ExitStatus.CONFLICT:
+                raise RunnerGaveUp(
+                    f'the runner "{self.name}" found the log or the broker\'s settings changed, and everything stops',
+                    hint="see what it logged above; if the log lost pages, recover them from the copy before a start",
+                )
             if loop.time() - started_at > STABLE_S:
                 backoff.reset()
             self.restart_count += 1

@@ -70,7 +70,8 @@ class Supervisor:
     async def run(self, stop: asyncio.Event) -> None:
         """Run until ``stop``. Raises FolderInUse, FolderUnusable, BrokerUnavailable, SettingsDiffer at start.
 
-        A failure of the supervisor itself sets ``stop``, and is raised once everything has ended in order.
+        A failure of the supervisor itself sets ``stop``, and is raised once everything has ended in order; so does
+        RunnerGaveUp, when a runner found that the log lost what it had read.
         """
         folder = DataFolder.open(self._options.data)
         lock = folder.lock()

@@ -7,7 +7,7 @@ from fireledger.domain import commands as c
 from fireledger.domain import entries as e
 from fireledger.domain.definition import Definition, Sealed, TenantSettings, seal_plain
 from fireledger.domain.page import AttemptsPage, Page, PageInputs, Quarantine
-from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule
+from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule
 
 Stored = e.BookEntry | e.AttemptRecord | c.Command | Page | AttemptsPage
 
@@ -36,6 +36,26 @@ CRON = CronSchedule(
 )
 INTERVAL = IntervalSchedule(source="every 90m", period=5_400_000_000, anchor=AT)
 ONE_OFF = OneOffSchedule(source="2026-12-24T18:00", local=AT)
+RULE = RuleSchedule(
+    source="DTSTART:20261201T090000 RRULE:FREQ=YEARLY;INTERVAL=2;BYSETPOS=-1",
+    frequency="yearly",
+    interval=2,
+    start=AT,
+    last=AT + 86_400_000_000,
+    seconds=1,
+    minutes=1,
+    hours=512,
+    interval_like=False,
+    months=0x1002,
+    month_days=2,
+    month_days_from_last=1,
+    year_days=(-1, 100),
+    week_numbers=(-1, 20),
+    weekdays=0x3E,
+    nth_weekdays=((-1, 5), (2, 1)),
+    positions=(-1, 1),
+    week_start=0,
+)
 
 DEFINITION = Definition(
     schedule=CRON,
@@ -63,6 +83,9 @@ PLAIN = Definition(
 )
 ONCE = Definition(
     schedule=ONE_OFF, zone="UTC", gap="next-valid", fold="second", target="nats:demo", payload=seal_plain(b"")
+)
+RULED = Definition(
+    schedule=RULE, zone="Europe/Rome", gap="shift", fold="first", target="nats:demo", payload=seal_plain(b"")
 )
 SETTINGS = TenantSettings(zone="Europe/Rome", quota_per_second=50, default_jitter=5_000_000)
 INPUTS = PageInputs(
@@ -92,6 +115,7 @@ _ENTRIES: dict[str, e.BookEntry] = {
     "trigger.created.v1": e.TriggerCreated(trigger="t", definition=DEFINITION, paused=True),
     "trigger.created.v1/interval": e.TriggerCreated(trigger="t", definition=PLAIN),
     "trigger.created.v1/one-off": e.TriggerCreated(trigger="t", definition=ONCE),
+    "trigger.created.v1/rule": e.TriggerCreated(trigger="t", definition=RULED),
     "trigger.amended.v1": e.TriggerAmended(trigger="t", definition=PLAIN),
     "segment.settled.v1": e.SegmentSettled(trigger="t", until=AT),
     "trigger.paused.v1": e.TriggerPaused(trigger="t"),

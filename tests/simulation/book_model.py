@@ -155,6 +155,7 @@ class BookModel:
             f"{trigger.text(left.at if left else 0)} is owed, and its span is settled",
         )
         trigger.spans.remove(spans[0])
+        trigger.forget_pauses()
 
     def _resumed(self, entry: e.TriggerResumed, page: Page) -> None:
         trigger, now = self.triggers[entry.trigger], page.inputs.now
@@ -171,6 +172,8 @@ class BookModel:
         trigger.pauses = [
             (start, now, kind) if end is None and what == "policy" else (start, end, what)
             for start, end, what in trigger.pauses
+            # A pause in which nothing fell due is forgotten; only new zone data could move something into it.
+            if entry.owed_count or end is not None or what != "policy"
         ]
 
     def quarantine(self, entry: e.TriggerQuarantined, now: int) -> None:
@@ -181,6 +184,9 @@ class BookModel:
 
     def _cancelled(self, entry: e.InstantsResolved, page: Page) -> None:
         trigger = self.triggers[entry.trigger]
+        if entry.state == "coalesced":
+            self._taken(trigger, entry)
+            return
         require(entry.state == "cancelled", "cancelled-on-delete", f"a command resolves {entry}")
         for span in trigger.spans:
             found = list(trigger.undecided(span, min(entry.last, page.inputs.now)))
@@ -192,6 +198,18 @@ class BookModel:
                 self.decided_count += len(found)
                 return
         raise Violation("cancelled-on-delete", f"{self._page(page)}: {entry} is no owed stretch")
+
+    def _taken(self, trigger: TriggerModel, entry: e.InstantsResolved) -> None:
+        """A deleted trigger's instant that new zone data had moved onto a decided key."""
+        found = [(span, due) for span in trigger.spans for due in trigger.undecided(span, entry.last)]
+        right = (
+            (entry.first, entry.count, entry.into) == (entry.last, 1, entry.last)
+            and entry.last in trigger.states
+            and len(self.zones.adoptions) > 1
+            and [due.at for _, due in found] == [entry.last]
+        )
+        require(right, "cancelled-on-delete", f"a command resolves {entry}, undecided are {found[:3]}")
+        trigger.mark(*found[0], trigger.states[entry.last])
 
     def withdrawn(self, entry: e.FireWithdrawn, state: str) -> None:
         """A waiting fire ends without being released."""
@@ -330,7 +348,8 @@ class _Tick:
 
     def _mark(self, trigger: TriggerModel, span: Span, at: int, state: str) -> None:
         due = next(trigger.undecided(span, at), None)
-        assert due is not None and due.at == at, "the next owed instant is undecided"
+        assert due is not None, "the next owed instant is undecided"
+        assert due.at == at, "the next owed instant comes first"
         trigger.mark(span, due, state)
         self.book.decided_count += 1
 
@@ -363,9 +382,7 @@ class _Tick:
         text = trigger.text(entry.scheduled)
         overlap = trigger.definition.overlap
         require(overlap == "allow" or not trigger.open, "overlap", f"{text} is released beside {list(trigger.open)}")
-        opened = Opened(
-            entry.release, entry.lane, overlap, self.sequence, self.now, trigger.definition.outcome_window
-        )
+        opened = Opened(entry.release, entry.lane, overlap, self.sequence, self.now, trigger.definition.outcome_window)
         trigger.open[entry.scheduled] = opened
         self.book.released[trigger.name, entry.scheduled] = opened
         self.book.fire_count += 1
@@ -451,11 +468,12 @@ class _Tick:
         ]
         if entry.cause == "outcome window over":
             require(not in_time, "outcome-true", f"{text} is unknown and has the result {in_time}")
-            require(bool(starts) and self.page.inputs.now >= deadline, "outcome-true", f"{text}: the window is not over")
+            require(
+                bool(starts) and self.page.inputs.now >= deadline, "outcome-true", f"{text}: the window is not over"
+            )
         else:
             results = [r.record.result for r in records if isinstance(r.record, e.AttemptResult)]
             wanted = {"succeeded": "succeeded", "failed": "final retryable", "unknown": "timeout"}[entry.outcome]
             right = bool(results) and results[0] in wanted.split()
             require(right, "outcome-true", f"{text} is {entry.outcome}, its results are {results}")
         self.book.finished[entry.trigger, entry.scheduled] = (entry.outcome, self.sequence)
-

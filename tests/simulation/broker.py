@@ -224,9 +224,10 @@ class Link:
             self.later(delay_s, lambda: self._arrive(parcel))
         timer = loop.call_later(timeout_s, _time_out, parcel.answer)
         try:
-            return await parcel.answer
+            answer: _T = await parcel.answer
         finally:
             timer.cancel()
+        return answer
 
     async def _wait_up(self, timeout_s: float) -> None:
         try:

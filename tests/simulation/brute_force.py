@@ -101,11 +101,9 @@ class Plain:
                 return local_s * SECOND == local
             case CronSchedule():
                 minute, second = divmod(local_s, 60)
-                return (
-                    second in self._seconds and minute % 60 in self._minutes and minute // 60 % 24 in self._hours
-                )
-            case IntervalSchedule():
-                return False
+                return second in self._seconds and minute % 60 in self._minutes and minute // 60 % 24 in self._hours
+            case _:
+                raise AssertionError("only schedules that name local times are asked")
 
     def between(self, low: int, high: int, offsets: Offsets) -> Iterator[Due]:
         """Yield the instants in (low, high]."""

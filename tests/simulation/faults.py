@@ -153,13 +153,13 @@ async def _clock_lie(world: "World") -> None:
 
 
 async def _two_owners(world: "World") -> None:
-    """A scheduler believes that everything is its own, whatever its leases say."""
-    node = world.random.choice(world.schedulers)
+    """A scheduler or dispatcher believes that everything is its own, whatever its leases say."""
+    node = world.random.choice([*world.schedulers, *world.dispatchers])
     ownership = node.ownership
     if ownership is not None:
-        ownership.insist(True)
+        ownership.insist(insisting=True)
         await wait(world.random.choice((2.0, 10.0, 30.0)))
-        ownership.insist(False)
+        ownership.insist(insisting=False)
 
 
 def _moody(mood: Mood) -> _Inject:

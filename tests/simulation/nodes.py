@@ -90,6 +90,7 @@ class Node:
     around: Surroundings
     on_step: OnStep = "hold"
     count: int = 0
+    ownership: "Insistent | None" = None
     link: Link = field(init=False)
     time: NodeTime = field(init=False)
     clock: SystemClock = field(init=False)
@@ -155,6 +156,8 @@ class Node:
         """Undo what was done to this node alone."""
         if not self.link.dead:
             self.link.trouble = Trouble()
+        if self.ownership is not None:
+            self.ownership.insist(insisting=False)
 
     # The simulated adapters stand in for the real ones, which the contract tests hold them to.
 
@@ -186,7 +189,7 @@ class Insistent:
         self._insisting = False
         self._callbacks: list[Callable[[], None]] = []
 
-    def insist(self, insisting: bool) -> None:
+    def insist(self, *, insisting: bool) -> None:
         """Believe it, or believe the leases again."""
         self._insisting = insisting
         for callback in tuple(self._callbacks):
@@ -211,13 +214,6 @@ class SchedulerNode(Node):
     """Runs the scheduler with its leases."""
 
     scheduler: Scheduler | None = None
-    ownership: Insistent | None = None
-
-    def heal(self) -> None:
-        """Believe the leases again, too."""
-        super().heal()
-        if self.ownership is not None:
-            self.ownership.insist(False)
 
     async def work(self, stop: asyncio.Event) -> None:
         """Fold first, then own, as the assembly of the service does it."""
@@ -248,6 +244,7 @@ class DispatcherNode(Node):
     async def work(self, stop: asyncio.Event) -> None:
         """Fold first, then own."""
         leases = self.leases("dispatcher")
+        self.ownership = Insistent(leases)
         self.around.executors.position_of[self.runner_id] = self._position
 
         def http_target(policy: TargetPolicy, *, connections_max: int) -> SimulatedHttpTarget:
@@ -261,7 +258,7 @@ class DispatcherNode(Node):
                 ledger=self.ledger(),
                 reader_factory=self.reader,
                 clock=self.clock,
-                ownership=leases,
+                ownership=self.ownership,
                 policy=TargetPolicy(allow_loopback=True),
                 runner_id=self.runner_id,
             )
@@ -329,4 +326,3 @@ async def _once_ready(ready: asyncio.Event, leases: PartitionLeases, stop: async
             wait.cancel()
     if not stop.is_set():
         await leases.run(stop)
-

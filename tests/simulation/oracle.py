@@ -15,7 +15,7 @@ from fireledger.runners.jetstream.leader import Stored
 from tests.simulation.book_model import BookModel, Record, Slack
 from tests.simulation.brute_force import SECOND
 from tests.simulation.executors import Work
-from tests.simulation.invariants import require
+from tests.simulation.invariants import Violation, require
 from tests.simulation.trigger_model import Zones
 
 STAMP_EARLY = SECOND // 10
@@ -40,6 +40,7 @@ class Oracle:
     books: dict[str, BookModel] = field(default_factory=dict[str, BookModel])
     ineffective_count: int = 0
     page_count: int = 0
+    _without_effect: set[FireKey] = field(default_factory=set[FireKey])
     _heads: dict[str, _Link] = field(default_factory=dict[str, _Link])
     _starts: dict[tuple[FireKey, int], list[Stored]] = field(default_factory=dict[tuple[FireKey, int], list[Stored]])
     _timeouts: dict[tuple[FireKey, int], int] = field(default_factory=dict[tuple[FireKey, int], int])
@@ -76,6 +77,8 @@ class Oracle:
         inputs = page.inputs
         if not inputs.earliest - STAMP_EARLY <= message.stamped_at <= inputs.latest + STAMP_LATE:
             self.ineffective_count += 1
+            released = (entry for entry in page.entries if isinstance(entry, e.FireReleased))
+            self._without_effect.update(entry.key(page.tenant) for entry in released)
             return
         self.book(page.tenant).apply(page, message.sequence, true_now)
 
@@ -91,7 +94,7 @@ class Oracle:
         for record in page.records:
             match record:
                 case e.AttemptStarted():
-                    self._started(record, message)
+                    self._started(record, page, message)
                 case e.AttemptResult():
                     self._result(record)
                 case e.AttemptReported():
@@ -101,17 +104,22 @@ class Oracle:
             book.unobserved.append(noted)
             book.results.setdefault((record.trigger, record.scheduled), []).append(noted)
 
-    def _started(self, record: e.AttemptStarted, message: Stored) -> None:
+    def _started(self, record: e.AttemptStarted, page: AttemptsPage, message: Stored) -> None:
         key, identity = record.fire, (record.fire, record.attempt)
         released = self.book(record.tenant).released.get((record.trigger, record.scheduled))
+        if released is None and key in self._without_effect:
+            raise Violation("late-page-harmless", f"{key} is started, and only a page without effect releases it")
         require(released is not None, "release-first", f"{key} is started and was never released")
         before = self._starts.setdefault(identity, [])
-        require(record.resend == bool(before), "resend-guard", f"{key}: resend is {record.resend}, {len(before)} starts")
+        require(
+            record.resend == bool(before), "resend-guard", f"{key}: resend is {record.resend}, {len(before)} starts"
+        )
         require(identity not in self._answered, "resend-guard", f"{key} is started and has its result")
         if before:
             guard = before[-1].stamped_at + self._timeouts[identity] + RESEND_DELAY - self.slack.broker
             wrong = self.slack.early > 0
-            require(wrong or message.stamped_at >= guard, "resend-guard", f"{key} is sent again too early")
+            early = guard - message.stamped_at
+            require(wrong or early <= 0, "resend-guard", f"{key} is sent again {early} us too early by {page.owner}")
         before.append(message)
         self._timeouts[identity] = record.timeout
 
@@ -132,7 +140,9 @@ class Oracle:
         assert released is not None
         starts = self._starts.get(identity, [])
         self._calls[identity] += 1
-        require(self._calls[identity] <= len(starts), "started-first", f"{key} is called more often than it was started")
+        require(
+            self._calls[identity] <= len(starts), "started-first", f"{key} is called more often than it was started"
+        )
         require(released.sequence < starts[-1].sequence, "release-first", f"{key} was started before its release")
         finished = book.finished.get((key.trigger, key.scheduled))
         known = finished is not None and finished[1] <= work.position

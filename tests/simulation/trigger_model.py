@@ -185,7 +185,9 @@ class TriggerModel:
         """How an owed instant is to be judged at ``now``."""
         if owed.at in self.states and plain(span.definition.schedule).fixed and len(self.zones.adoptions) > 1:
             return "taken"
-        kinds = {kind for start, end, kind in self.pauses if start < owed.release and (end is None or owed.release <= end)}
+        kinds = {
+            kind for start, end, kind in self.pauses if start < owed.release and (end is None or owed.release <= end)
+        }
         late = now - owed.release
         if "quarantined" in kinds:
             return "quarantined"
@@ -213,3 +215,10 @@ class TriggerModel:
         """Note a decision."""
         span.decided, span.decided_by = due, self._rules_of(span)
         self.states[due.at] = state
+        self.forget_pauses()
+
+    def forget_pauses(self) -> None:
+        """A pause before all that is undecided plays no part any more, whatever new zone data moves into it."""
+        if self.pauses:
+            earliest = min(span.after if span.decided is None else span.decided.at for span in self.spans)
+            self.pauses = [pause for pause in self.pauses if pause[1] is None or pause[1] > earliest]

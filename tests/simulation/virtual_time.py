@@ -30,9 +30,7 @@ class VirtualSelector(selectors.BaseSelector):
         self._keys: dict[int, selectors.SelectorKey] = {}
         self._turns = 0
 
-    def register(
-        self, fileobj: "FileDescriptorLike", events: int, data: object = None
-    ) -> selectors.SelectorKey:
+    def register(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
         """Note a file; it stays silent."""
         descriptor = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         key = selectors.SelectorKey(fileobj, descriptor, events, data)
@@ -45,7 +43,7 @@ class VirtualSelector(selectors.BaseSelector):
 
     def get_map(self) -> "Mapping[FileDescriptorLike, selectors.SelectorKey]":
         """The noted files."""
-        return dict(self._keys)
+        return {key.fileobj: key for key in self._keys.values()}
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Move the clock on by ``timeout``. Raises Stuck when there is nothing to wait for."""

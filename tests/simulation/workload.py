@@ -159,9 +159,11 @@ class Workload:
             case _:
                 dead = [each for each in names if state.triggers[each].deleted]
                 new = random.choice(dead) if dead else f"n{len(names)}"
-                return c.CreateTrigger(
-                    trigger=new, definition=self.definition(now), paused=random.random() < 0.2
-                ) if len(names) < 2 * TRIGGERS_MAX or dead else None
+                return (
+                    c.CreateTrigger(trigger=new, definition=self.definition(now), paused=random.random() < 0.2)
+                    if len(names) < 2 * TRIGGERS_MAX or dead
+                    else None
+                )
 
     def repair(self, state: State) -> list[c.Command]:
         """Commands that lift every quarantine, by amending the trigger."""

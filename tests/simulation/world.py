@@ -27,11 +27,11 @@ from fireledger.runners.zone_package import load_packaged_zones
 from tests.simulation.broker import SimulatedBroker, wait
 from tests.simulation.executors import Executors
 from tests.simulation.faults import FAULTS, Fault
-from tests.simulation.invariants import Violation, require
+from tests.simulation.invariants import require
 from tests.simulation.nodes import ControlNode, DispatcherNode, Node, SchedulerNode, Surroundings
 from tests.simulation.oracle import Oracle
-from tests.simulation.virtual_time import Stuck, run_virtually
-from tests.simulation.workload import DENSE, STARTS, ZONES, Pace, Workload
+from tests.simulation.virtual_time import run_virtually
+from tests.simulation.workload import DENSE, REAL, STARTS, ZONES, Pace, Workload
 
 SETTLE_S = 80.0
 """The liveness phase: long enough for leases to move, calls to be sent again and backlogs to drain."""
@@ -91,24 +91,52 @@ def database_versions() -> tuple[ZoneDatabase, ZoneDatabase]:
 
 
 @dataclass
-class _Tokens:
+class Hooks:
+    """What a run puts in the place of what runners take from the machine, or what never fails by itself."""
+
     random: Random
+    actions: Counter[str] = field(default_factory=Counter[str])
+    """Log lines by their action."""
+    poisoned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Triggers that nobody can decide at present."""
 
     def token_hex(self, size: int) -> str:
         """As ``secrets.token_hex``, from the seed."""
         return self.random.randbytes(size).hex()
 
+    def next_due(self, state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
+        """When the trigger is due, unless it is poisoned."""
+        if (state.tenant, trigger.name) in self.poisoned:
+            raise ValueError("poisoned")
+        return next_due(state, trigger, zones)
+
+    @contextmanager
+    def placed(self) -> Generator[None, None, None]:
+        """Put them in place."""
+
+        def note(_log: object, _level: int, action: str, _fields: dict[str, object]) -> None:
+            """Count a log line."""
+            self.actions[action] += 1
+
+        with (
+            mock.patch("fireledger.runners.identity.secrets", self),
+            mock.patch("fireledger.runners.logs._NamedLog._write", note),
+            mock.patch("fireledger.domain.tick.next_due", self.next_due),
+        ):
+            yield
+
 
 class World:
     """A run in the making."""
 
-    def __init__(self, seed: int, hours: float, pace: Pace) -> None:
-        self.report = Report(seed, hours)
-        self.random = Random(seed)
+    def __init__(self, seed: int, hours: float, pace: Pace, hooks: Hooks, *, start_at: int | None = None) -> None:
+        self.report = Report(seed, hours, actions=hooks.actions)
+        self.random = hooks.random
         self.pace = pace
         self.hours = hours
-        self.poisoned: set[tuple[str, str]] = set()
-        self.start_at = parse_instant(self.random.choice(STARTS)) + self.random.randrange(0, 60 * SECOND)
+        self.poisoned = hooks.poisoned
+        drawn = parse_instant(self.random.choice(STARTS)) + self.random.randrange(0, 60 * SECOND)
+        self.start_at: int = drawn if start_at is None else start_at
         self.loop = asyncio.get_running_loop()
         self.broker = SimulatedBroker(self.now)
         self.broker.offset = self.random.randint(-BROKER_SKEW, BROKER_SKEW)
@@ -117,9 +145,7 @@ class World:
         self.executors = Executors(self.random, self.now, self._watched(self.oracle.called))
         self.workload = Workload(self.random, pace, self.start_at)
         self.failure: asyncio.Future[None] = self.loop.create_future()
-        around = Surroundings(
-            self.broker, self.executors, self.random, self.now, zone_library(), self.fail
-        )
+        around = Surroundings(self.broker, self.executors, self.random, self.now, zone_library(), self.fail)
         self.schedulers = [SchedulerNode("scheduler-a", around, "hold"), SchedulerNode("scheduler-b", around, "accept")]
         self.dispatchers = [
             DispatcherNode("dispatcher-a", around, "accept"),
@@ -156,7 +182,7 @@ class World:
     def _stored(self, message: Stored) -> None:
         self._watched(self.oracle.stored)(message, self.now())
 
-    async def _for(self, seconds: float) -> None:
+    async def pass_time(self, seconds: float) -> None:
         """Let time pass, and raise what went wrong meanwhile."""
         waiting = asyncio.ensure_future(wait(seconds))
         try:
@@ -179,14 +205,14 @@ class World:
         await self._open()
         await self._safety()
         await self._heal()
-        await self._for(SETTLE_S)
-        self._look()
-        await self._end()
+        await self.pass_time(SETTLE_S)
+        self.look()
+        await self.end()
         return self._reported()
 
     async def _open(self) -> None:
         """Tenants and the first triggers, before anything goes wrong."""
-        await self._for(1.0)
+        await self.pass_time(1.0)
         packaged, _ = database_versions()
         for tenant in self.workload.tenants:
             await self.do(
@@ -203,7 +229,7 @@ class World:
         next_fault_s = self.loop.time() + self._gap_s(self.pace.faults_per_hour)
         next_command_s = self.loop.time() + self._gap_s(self.pace.commands_per_hour)
         while self.loop.time() < end_s:
-            await self._for(max(0.0, min(next_fault_s, next_command_s, end_s) - self.loop.time()))
+            await self.pass_time(max(0.0, min(next_fault_s, next_command_s, end_s) - self.loop.time()))
             if self.loop.time() >= next_fault_s:
                 next_fault_s = self.loop.time() + self._gap_s(self.pace.faults_per_hour)
                 self._inject()
@@ -245,12 +271,12 @@ class World:
             node.heal()
             if not node.running:
                 node.start()
-        await self._for(15.0)
+        await self.pass_time(15.0)
         for tenant in self.workload.tenants:
             for command in self.workload.repair(self.control.state(tenant)):
                 await self.do(tenant, command)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Everything is decided, released and finished, and all runners have the same picture."""
         now = self.now()
         for book in self.oracle.books.values():
@@ -263,11 +289,12 @@ class World:
             fold = node.fold
             require(fold is not None, "drains", f"{node.name} does not run")
             assert fold is not None
-            for tenant, book in fold.books.items():
-                if book.head.number == again.book(tenant).head.number:
-                    require(book == again.book(tenant), "same-fold", f"{node.name} has another picture of {tenant}")
+            for tenant, folded in fold.books.items():
+                if folded.head.number == again.book(tenant).head.number:
+                    require(folded == again.book(tenant), "same-fold", f"{node.name} has another picture of {tenant}")
 
-    async def _end(self) -> None:
+    async def end(self) -> None:
+        """Stop every runner, and raise what went wrong until then."""
         for task in [*self._commands]:
             task.cancel()
         for node in self.nodes:
@@ -300,6 +327,8 @@ class World:
         try:
             done = await writer.execute(asked, lambda _state, _now: command)
         except (ControlRefused, BrokerUnavailable, ClockHeld):
+            return
+        if self.failure.done():
             return
         book = self.oracle.books.get(tenant)
         known = done.page is None or (book is not None and done.page in book.effective)
@@ -342,39 +371,22 @@ class World:
             await self.do(tenant, c.AdoptZoneData(version=other.version, sha256=other.sha256))
 
 
-@contextmanager
-def _surrounded(world: World) -> Generator[None, None, None]:
-    """Replace what the runners take from the machine: random identifiers, the log's lines; and let triggers fail."""
-
-    def due(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
-        """When the trigger is due, unless it is poisoned."""
-        if (state.tenant, trigger.name) in world.poisoned:
-            raise ValueError("poisoned")
-        return next_due(state, trigger, zones)
-
-    def note(_log: object, _level: int, action: str, _fields: dict[str, object]) -> None:
-        """Count a log line."""
-        world.report.actions[action] += 1
-
-    with (
-        mock.patch("fireledger.runners.identity.secrets", _Tokens(world.random)),
-        mock.patch("fireledger.runners.logs._NamedLog._write", note),
-        mock.patch("fireledger.domain.tick.next_due", due),
-    ):
-        yield
+async def _run(seed: int, hours: float, pace: Pace, hooks: Hooks) -> Report:
+    return await World(seed, hours, pace, hooks).run()
 
 
-async def _run(seed: int, hours: float, pace: Pace) -> Report:
-    world = World(seed, hours, pace)
-    with _surrounded(world):
-        return await world.run()
+def pace_of(hours: float) -> Pace:
+    """How much happens in a run of this length: in minutes as much as in a day."""
+    return DENSE if hours < 1 else REAL
 
 
-def simulate(seed: int, hours: float, pace: Pace = DENSE) -> Report:
-    """Run one seed. Raises Failed."""
+def simulate(seed: int, hours: float, pace: Pace | None = None) -> Report:
+    """Run one seed, at the pace of its length unless told otherwise. Raises Failed."""
+    hooks = Hooks(Random(seed))
     try:
-        return run_virtually(_run(seed, hours, pace))
-    except (Violation, Stuck, AssertionError) as error:
+        with hooks.placed():
+            return run_virtually(_run(seed, hours, pace or pace_of(hours), hooks))
+    except AssertionError as error:
         raise Failed(seed, hours, error) from error
     except BaseExceptionGroup as group:
         raise Failed(seed, hours, group) from group

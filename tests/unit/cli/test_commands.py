@@ -18,15 +18,20 @@ CONTRACT: dict[str, str] = {
     "trigger create": (
         "--cron --every --anchor --at --zone --dialect --target --payload --jitter --missed --cap --horizon "
         "--tolerance --overlap --outcome-window --timeout --gap --fold --not-before --not-after --max-fires --paused "
+        "--exclude --exclude-calendar "
         "--request-id"
     ),
-    "trigger amend": "--dry-run --cron --every --anchor --at --zone --target --payload --jitter --request-id",
+    "trigger amend": "--dry-run --cron --every --anchor --at --zone --target --payload --jitter --exclude --request-id",
     "trigger pause": "--request-id",
     "trigger resume": "--on-resume --request-id",
     "trigger delete": "--yes --request-id",
     "trigger show": "--json",
     "trigger list": "--json",
-    "trigger preview": "--cron --every --anchor --at --zone --dialect --gap --fold -n --from --json",
+    "trigger preview": (
+        "--cron --every --anchor --at --zone --dialect --gap --fold --exclude --exclude-calendar -n --from --json"
+    ),
+    "trigger why": "--cron --every --anchor --at --zone --gap --fold --exclude --exclude-calendar --json",
+    "trigger simulate-policy": "--outage --json",
     "fires list": "--since --until --limit --json",
     "fires show": "--json",
     "fires follow": "--json",

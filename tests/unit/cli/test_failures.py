@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         ("trigger", "preview", "--cron", "0 9 * * *", "--dialect", "apscheduler"),
         (
             'error: the dialect "apscheduler" is not known\n'
-            "hint: use unix: minute hour day-of-month month day-of-week, with optional leading seconds\n"
+            "hint: use unix, quartz or aws\n"
         ),
     ),
     "too many previewed": (

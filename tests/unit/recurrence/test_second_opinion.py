@@ -34,10 +34,29 @@ def test_usual_expressions_agree(text: str) -> None:
 @pytest.mark.parametrize("known", KNOWN_DIFFERENCES, ids=lambda known: known.example)
 def test_each_known_difference_is_real(known: KnownDifference) -> None:
     """Every line of the table still shows a difference, is recognised, and is not reported."""
-    schedule = parse_cron(known.example)
+    schedule = parse_cron(known.example, known.dialect)
     assert known.applies(schedule)
     assert compare(schedule) is not None
     assert disagreement(schedule) is None
+
+
+@pytest.mark.parametrize(
+    "text,dialect",
+    [
+        ("0 0 13 ? * 1-5", "quartz"),
+        ("0 0 13 ? * L", "quartz"),
+        ("0 0 13 ? * FRI-MON 2026-2030", "quartz"),
+        ("0 0 22-2 * * ?", "quartz"),
+        ("0 15 10 ? * 6#3", "quartz"),
+        ("cron(0 12 ? * 2-6 *)", "aws"),
+        ("0/15 9 1,15 * ? 2027", "aws"),
+    ],
+)
+def test_other_dialects_agree(text: str, dialect: str) -> None:
+    """Written with 0 for Sunday, what other dialects say is the same to croniter."""
+    schedule = parse_cron(text, dialect)
+    assert not any(known.applies(schedule) for known in KNOWN_DIFFERENCES)
+    assert compare(schedule) is None
 
 
 def test_an_unlisted_difference_is_described() -> None:
