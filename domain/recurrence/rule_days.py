@@ -232,11 +232,10 @@ def day_bytes(mask: int) -> bytes:
     return mask.to_bytes(END_DAY // 8 + 2, "little")
 
 
-def days_in(content: bytes, low: int, high: int) -> list[int]:
-    """The days of a mask (as ``day_bytes``) from ``low`` up to, not including, ``high``."""
-    low = max(low, 0)
+def part_of(content: bytes, low: int, high: int) -> int:
+    """The days of a mask (as ``day_bytes``) from ``low`` up to, not including, ``high``: bit 0 is ``low``."""
     part = int.from_bytes(content[low >> 3 : (high >> 3) + 1], "little") >> (low & 7)
-    return [low + bit for bit in range(high - low) if part >> bit & 1]
+    return part & ((1 << (high - low)) - 1)
 
 
 def month_masks(mask: int) -> list[int]:
@@ -245,7 +244,7 @@ def month_masks(mask: int) -> list[int]:
     same: dict[int, int] = {}
     masks: list[int] = []
     for start, length in zip(MONTH_STARTS, MONTH_LENGTHS, strict=True):
-        part = int.from_bytes(content[start >> 3 : (start >> 3) + 5], "little") >> (start & 7) & ((1 << length) - 1)
+        part = part_of(content, start, start + length)
         masks.append(same.setdefault(part, part))
     return masks
 

@@ -14,7 +14,7 @@ from math import gcd
 
 from .local_times import FAR_S, LocalTimes, bits_of
 from .months import DAY_S, END_DAY, LOCAL_END_S, MONTH_COUNT, MONTH_OF_DAY, MONTH_STARTS
-from .rule_days import day_bytes, days_in, days_mask, month_masks, periods, repeated, rule_days
+from .rule_days import day_bytes, days_mask, month_masks, part_of, periods, repeated, rule_days
 from .schedule import CronSchedule, RuleSchedule
 
 RULES_KEPT_MAX = 512
@@ -192,9 +192,9 @@ def rule_times_of(schedule: RuleSchedule) -> LocalTimes:
     if schedule.frequency == "daily":
         same = tuple(times[place] for place in sorted(_places(schedule.positions, len(times))))
         return UnevenTimes(days if same else 0, lambda _: same, start_s, last_s)
-    if len(times) == 1:
-        return RuleTimes(_chosen_days(schedule, days), clock, start_s, last_s)
     chosen = _chosen_times(schedule, days, times)
+    if len(times) == 1:
+        return RuleTimes(days_mask(chosen), clock, start_s, last_s)
     return UnevenTimes(days_mask(chosen), chosen.__getitem__, start_s, last_s)
 
 
@@ -221,7 +221,7 @@ def _stepping(schedule: RuleSchedule, days: int, unit_s: int, bounds: tuple[int,
     period = times_of.repeats_after
     base = 0
     for day in range(min(period, END_DAY)):
-        if times_of(day):
+        if times_of.has_any(day):
             base |= 1 << day
     return UnevenTimes(days & repeated(base, period), times_of, *bounds)
 
@@ -239,8 +239,15 @@ class _SteppingDay:
         shift = self._per_day % self._interval
         self.repeats_after = 1 if shift == 0 else self._interval // gcd(self._interval, shift)
 
+    def has_any(self, day: int) -> bool:
+        """Whether the day has a time; without working all of them out."""
+        return next(self._times(self._first(day)), None) is not None
+
+    def _first(self, day: int) -> int:
+        return (self._phase - day * self._per_day) % self._interval
+
     def __call__(self, day: int) -> Sequence[int]:
-        first = (self._phase - day * self._per_day) % self._interval
+        first = self._first(day)
         known = self._kept.get(first)
         if known is None:
             if len(self._kept) >= PATTERNS_KEPT_MAX:
@@ -275,36 +282,29 @@ def _times_of_day(clock: tuple[int, int, int]) -> list[int]:
     return [hour * 3_600 + minute * 60 + second for hour in hours for minute in minutes for second in seconds]
 
 
-def _chosen_days(schedule: RuleSchedule, days: int) -> int:
-    """The dates at the rule's positions, when each has one time."""
-    content = day_bytes(days)
-    chosen: list[int] = []
-    for low, high in periods(schedule):
-        found = days_in(content, low, high)
-        chosen.extend(found[place] for place in _places(schedule.positions, len(found)))
-    return days_mask(chosen)
-
-
 def _chosen_times(schedule: RuleSchedule, days: int, times: list[int]) -> dict[int, tuple[int, ...]]:
     """For each date, the times of day that are at the rule's positions within their period."""
     chosen: dict[int, tuple[int, ...]] = {}
-    known: dict[tuple[int, ...], tuple[int, ...]] = {}
-    by_count: dict[int, list[int]] = {}
     content = day_bytes(days)
-    for low, high in periods(schedule):
-        found = days_in(content, low, high)
-        if not found:
-            continue
-        places = by_count.get(len(found))
-        if places is None:
-            places = by_count[len(found)] = sorted(_places(schedule.positions, len(found) * len(times)))
-        picked: dict[int, list[int]] = {}
-        for place in places:
-            picked.setdefault(found[place // len(times)], []).append(times[place % len(times)])
-        for day, several in picked.items():
-            same = tuple(several)
-            chosen[day] = known.setdefault(same, same)
+    # Few periods differ in which of their days match, so each kind is chosen from once.
+    kinds: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    for start, high in periods(schedule):
+        low = max(start, 0)
+        bits = part_of(content, low, high)
+        picked = kinds.get(bits)
+        if picked is None:
+            picked = kinds[bits] = _picked(schedule.positions, bits_of(bits), times)
+        for offset, several in picked:
+            chosen[low + offset] = several
     return chosen
+
+
+def _picked(positions: tuple[int, ...], days: list[int], times: list[int]) -> list[tuple[int, tuple[int, ...]]]:
+    """The days of a period that have times at the positions, each with those."""
+    picked: dict[int, list[int]] = {}
+    for place in sorted(_places(positions, len(days) * len(times))):
+        picked.setdefault(days[place // len(times)], []).append(times[place % len(times)])
+    return [(day, tuple(several)) for day, several in picked.items()]
 
 
 def _places(positions: tuple[int, ...], count: int) -> set[int]:

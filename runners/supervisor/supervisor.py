@@ -16,6 +16,7 @@ from ..json_edge import Json
 from ..lifecycle import Backoff, pause, unless_stopped
 from ..logs import get_log
 from .child import RESTART_FIRST_S, RESTART_MAX_S, STABLE_S, Child, ChildCommand, runner_command
+from .high_water import HighWater
 from .log_output import log_output
 
 RUNNERS_STOP_WITHIN_S = 3.5
@@ -89,6 +90,17 @@ class Supervisor:
     async def _run_on(self, broker: EmbeddedBroker, output: int, stop: asyncio.Event) -> None:
         await provision(login_of(broker, UserName.ADMIN), tenants=broker.tenants)
         await verify_accounts(login_of(broker, UserName.SYSTEM), tenants=broker.tenants)
+        watcher = await BrokerConnection.open(login_of(broker, UserName.REPLAY), name="high-water")
+        try:
+            high_water = HighWater(broker.folder.path, watcher)
+            await high_water.check()
+            await self._run_runners(broker, output, high_water, stop)
+        finally:
+            await watcher.close()
+
+    async def _run_runners(
+        self, broker: EmbeddedBroker, output: int, high_water: HighWater, stop: asyncio.Event
+    ) -> None:
         commands = [self._runner(broker, kind) for kind in ("control", "scheduler", "dispatcher")]
         if self._options.extra is not None:
             commands.extend(await self._options.extra(broker))
@@ -97,6 +109,7 @@ class Supervisor:
         running = Running(broker, children, ControlClient(operator))
         parts = [child.run(stop, stop_within_s=RUNNERS_STOP_WITHIN_S) for child in children.values()]
         parts += [self._keep_broker(broker, stop), self._announce(running, stop), self._admit_executors(running, stop)]
+        parts.append(high_water.keep(stop))
         try:
             await _all_until_stopped(parts, stop)
         finally:

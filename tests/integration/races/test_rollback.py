@@ -124,3 +124,21 @@ async def test_up_stops_at_a_lost_tail(tmp_path: Path, measured: Callable[[str],
     assert stopped
     assert starts == dict.fromkeys(RUNNERS, 1), "nobody was started again"
     measured(f"ended with {status}; {[line['message'] for line in stopped]}")
+
+
+async def test_up_refuses_a_folder_whose_log_lost_its_tail_while_nothing_ran(tmp_path: Path) -> None:
+    """The data folder remembers how far the log had come, so a shortened log is refused at the start, with status 4."""
+    async with System(tmp_path / "data") as system:
+        await system.ask("tenant.create", tenant="acme")
+        await system.ask("trigger.create", tenant="acme", trigger="t", every="1s", target="nats:nobody")
+        path = system.data / "high-water.json"
+        await until(path.exists, timeout_s=10, what="the high-water mark")
+        noted = path.read_text("utf-8")
+        await until(lambda: path.read_text("utf-8") != noted, timeout_s=15, what="a later mark")
+    cut_tail(DataFolder(system.data), CUT_BYTES)
+    again = System(tmp_path / "data")
+    await again.start()
+    status = await again.wait(20)
+    await again.close()
+    assert status == ExitStatus.CONFLICT
+    assert any("sequence" in line for line in again.noise), again.noise

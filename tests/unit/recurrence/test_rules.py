@@ -3,6 +3,7 @@
 import pytest
 
 from fireledger.domain.instants import format_instant, parse_instant
+from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.errors import MalformedSchedule, NeverDue
 from fireledger.domain.recurrence.local_times import bits_of
 from fireledger.domain.recurrence.recurrence import recurrence_of
@@ -13,7 +14,8 @@ from fireledger.domain.recurrence.rule_opinion import (
     rule_disagreement,
 )
 from fireledger.domain.recurrence.rule_text import parse_rule
-from fireledger.domain.recurrence.rules import default_rules
+from fireledger.domain.recurrence.rules import FOLD_RULES, GAP_RULES, default_rules
+from fireledger.domain.rezone import Rules, moved_mark
 from fireledger.runners.zone_package import load_packaged_zones
 
 ZONES = load_packaged_zones()
@@ -69,6 +71,34 @@ def test_a_rule_on_the_zones_clock() -> None:
     assert (
         len([one for one in instants(hourly, "Europe/Rome", "2026-10-24T22:00:00Z", 5) if one < "2026-10-25T12"]) == 4
     )
+
+
+@pytest.mark.parametrize(
+    "text,cron",
+    [
+        ("RRULE:FREQ=DAILY;BYHOUR=2;BYMINUTE=0,30", "0,30 2 * * *"),
+        ("RRULE:FREQ=HOURLY;BYMINUTE=15", "15 * * * *"),
+        ("DTSTART:19700101T000000 RRULE:FREQ=MINUTELY;INTERVAL=20", "*/20 * * * *"),
+        ("RRULE:FREQ=WEEKLY;BYDAY=SU;BYHOUR=0,1,2", "0 0-2 * * 0"),
+        ("RRULE:FREQ=YEARLY;BYMONTH=3,10;BYDAY=-1SU;BYHOUR=2", "0 2 * 3,10 0L"),
+        ("RRULE:FREQ=MONTHLY;BYMONTHDAY=-1;BYHOUR=0", "0 0 L * *"),
+    ],
+)
+@pytest.mark.parametrize("zone", ["Europe/Rome", "Australia/Lord_Howe", "Pacific/Apia", "America/Santiago"])
+def test_a_rule_that_says_what_cron_says_gives_the_same(text: str, cron: str, zone: str) -> None:
+    """Under every gap and fold rule, and for the mark that an adoption moves, rule and cron agree."""
+    rule, same, rules = parse_rule(text), parse_cron(cron), ZONES.zone(zone)
+    after, until = parse_instant("2010-01-01T00:00:00Z"), parse_instant("2012-01-01T00:00:00Z")
+    assert default_rules(rule) == default_rules(same)
+    for gap in GAP_RULES:
+        for fold in FOLD_RULES:
+            ours, theirs = (recurrence_of(one, rules, gap, fold) for one in (rule, same))
+            instants = ours.next_many(after, 500)
+            assert instants == theirs.next_many(after, 500)
+            assert ours.count(after, until) == theirs.count(after, until)
+            assert ours.previous_before(until) == theirs.previous_before(until)
+            moved = (moved_mark(Rules(one, gap, fold), instants[-1], rules, ZONES.zone("UTC")) for one in (rule, same))
+            assert len(set(moved)) == 1
 
 
 def test_what_is_left_out_comes_from_the_start() -> None:
