@@ -23,12 +23,18 @@ def schedule_options(command: _Command) -> _Command:
     """What says when: shared with ``trigger preview``."""
     return _with(
         command,
-        click.option("--cron", metavar="EXPR", help='Cron, 5 fields or 6 with leading seconds: "0 9 * * 1-5".'),
+        click.option(
+            "--cron",
+            metavar="EXPR",
+            help='Cron, 5 fields or 6 with leading seconds: "0 9 * * 1-5"; or cron(...), rate(...), at(...), RRULE:...',
+        ),
         click.option("--every", metavar="DURATION", help="An interval of real time: 30s, 90m, 1d."),
         click.option("--at", metavar="LOCAL", help="Once, at a local date and time: 2026-12-24T18:00."),
         click.option("--anchor", metavar="INSTANT", help="An instant that the interval's grid goes through."),
         click.option("--zone", help="Time zone of the schedule.  [the tenant's, else UTC]"),
-        click.option("--dialect", help="How --cron is read.  [unix]"),
+        click.option(
+            "--dialect", help="How --cron is read: unix, quartz, aws or rrule.  [unix, or as the text itself shows]"
+        ),
         click.option(
             "--gap",
             type=click.Choice(["shift", "skip", "next-valid"]),

@@ -14,12 +14,13 @@ from fireledger.domain.checks import NATS_PREFIX, check_definition, check_target
 from fireledger.domain.definition import Definition, Sealed, TenantSettings, seal_plain
 from fireledger.domain.instants import HOUR, SECOND, parse_duration, parse_instant
 from fireledger.domain.limits import PAYLOAD_BYTES_MAX, QUOTA_MAX_PER_SECOND
-from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.errors import MalformedSchedule
 from fireledger.domain.recurrence.excluded_text import parse_excluded_dates
 from fireledger.domain.recurrence.interval_text import parse_interval, parse_one_off
+from fireledger.domain.recurrence.rule_opinion import rule_disagreement
 from fireledger.domain.recurrence.rules import default_rules
-from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, Schedule
+from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, RuleSchedule, Schedule
+from fireledger.domain.recurrence.schedule_text import parse_schedule
 from fireledger.domain.recurrence.second_opinion import disagreement
 
 from ..dispatcher.policy import TargetPolicy
@@ -27,9 +28,8 @@ from ..json_edge import MalformedJson, loads
 from .refusals import ScheduleRefused, from_rejection, refused
 from .requests import TenantOptions, TriggerOptions, malformed
 
-DIALECT_DEFAULT = "unix"
 SECOND_OPINIONS_KEPT_MAX = 1_024
-"""Answers of croniter that are remembered, since one takes up to a few milliseconds."""
+"""Answers of the other readers that are remembered, since one takes some milliseconds."""
 
 
 def new_definition(options: TriggerOptions, *, now: int, zone: str) -> Definition:
@@ -92,18 +92,20 @@ def given_schedule(options: TriggerOptions, *, anchor: int) -> Schedule | None:
         raise refused("more than one schedule is given", hint="give one of --cron, --every and --at")
     if options.dialect is not UNSET and options.cron is UNSET:
         raise refused("a dialect is given without a cron expression", hint="give --dialect together with --cron")
+    given_anchor = anchor if options.anchor is UNSET else parse_instant(options.anchor)
     if options.cron is not UNSET:
-        return cron_schedule(options.cron, DIALECT_DEFAULT if options.dialect is UNSET else options.dialect)
+        return expression_schedule(
+            options.cron, None if options.dialect is UNSET else options.dialect, anchor=given_anchor
+        )
     if options.every is not UNSET:
-        given_anchor = anchor if options.anchor is UNSET else parse_instant(options.anchor)
         return interval_schedule(options.every, given_anchor)
     return None if options.at is UNSET else one_off_schedule(options.at)
 
 
-def cron_schedule(text: str, dialect: str) -> CronSchedule:
-    """Compile a cron expression. Raises ScheduleRefused."""
+def expression_schedule(text: str, dialect: str | None, *, anchor: int) -> Schedule:
+    """Compile an expression of a declared dialect, or (None) of the one that it shows. Raises ScheduleRefused."""
     try:
-        return parse_cron(text, dialect)
+        return parse_schedule(text, dialect, anchor=anchor)
     except MalformedSchedule as error:
         raise ScheduleRefused(error, text) from error
 
@@ -137,7 +139,7 @@ def excluded_dates(texts: Sequence[str]) -> tuple[int, ...]:
 
 def check_second_opinion(schedule: Schedule) -> None:
     """Refuse an expression that another well-known reader takes to mean something else. Raises ControlRefused."""
-    if not isinstance(schedule, CronSchedule):
+    if not isinstance(schedule, CronSchedule | RuleSchedule):
         return
     difference = _second_opinion(schedule)
     if difference is not None:
@@ -147,7 +149,9 @@ def check_second_opinion(schedule: Schedule) -> None:
         )
 
 
-_second_opinion = lru_cache(maxsize=SECOND_OPINIONS_KEPT_MAX)(disagreement)
+@lru_cache(maxsize=SECOND_OPINIONS_KEPT_MAX)
+def _second_opinion(schedule: CronSchedule | RuleSchedule) -> str | None:
+    return rule_disagreement(schedule) if isinstance(schedule, RuleSchedule) else disagreement(schedule)
 
 
 def check_target_address(target: str, policy: TargetPolicy) -> None:

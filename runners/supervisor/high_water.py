@@ -47,7 +47,7 @@ class HighWater:
         if state.last_sequence >= seen.sequence and found is not None and _digest(found.stored.body) == seen.sha256:
             return
         raise RolledBack(
-            f"the log ends at sequence {state.last_sequence} or holds another message where sequence {seen.sequence} was seen",
+            f"the log ends at sequence {state.last_sequence}, or holds another message at {seen.sequence} than it did",
             hint=f'recover it from its copy; to accept the loss, remove "{self._path}"',
         )
 

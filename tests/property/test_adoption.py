@@ -25,6 +25,8 @@ START = "2026-11-30T00:00:00Z"
 START_S = parse_instant(START) // SECOND
 DAYS = 4
 OFFSETS_S = [-7 * 3_600, -6 * 3_600, -5 * 3_600, -5 * 3_600 - 1_800, 0, 2 * 3_600]
+GAPS: list[Gap] = ["shift", "shift", "skip", "next-valid"]
+FOLDS: list[Fold] = ["first", "first", "second", "both"]
 PATIENT: dict[str, object] = {"overlap": "allow", "missed": "fire-all", "cap": 1_000, "horizon": int(HORIZON_MAX)}
 """Policies under which whatever is owed fires."""
 
@@ -95,8 +97,8 @@ def plans(draw: st.DrawFn) -> Plan:
         st.one_of(st.none(), st.none(), st.none(), st.integers(0, len(zones) - 1)),
     )
     steps = draw(st.lists(step, min_size=8, max_size=40))
-    gap = draw(st.sampled_from(["shift", "shift", "skip", "next-valid"]))
-    fold = draw(st.sampled_from(["first", "first", "second", "both"]))
+    gap: Gap = draw(st.sampled_from(GAPS))
+    fold: Fold = draw(st.sampled_from(FOLDS))
     return Plan(zones, frozenset(minutes), frozenset(hours), gap, fold, tuple(steps))
 
 

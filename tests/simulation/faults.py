@@ -87,11 +87,15 @@ async def _orderly_restart(world: "World") -> None:
 
 
 async def _frozen_owner(world: "World") -> None:
-    """Nothing of a process gets out or in for a while; then its page arrives, late."""
-    link = world.random.choice([*world.schedulers, *world.schedulers, *world.dispatchers, world.control]).link
-    link.freeze()
+    """Nothing of a process, or of all schedulers, gets out or in for a while; then their pages arrive, late."""
+    links = [world.random.choice([*world.schedulers, *world.dispatchers, world.control]).link]
+    if world.random.random() < 0.4:
+        links = [node.link for node in world.schedulers]
+    for link in links:
+        link.freeze()
     await wait(world.random.choice((0.5, 4.0, 9.0, 13.0, 25.0)))
-    link.thaw()
+    for link in links:
+        link.thaw()
 
 
 async def _broker_restart(world: "World") -> None:

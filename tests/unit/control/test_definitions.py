@@ -3,17 +3,18 @@
 import pytest
 
 from fireledger.domain.instants import HOUR, MINUTE, parse_instant
-from fireledger.domain.recurrence.schedule import IntervalSchedule
+from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule
 from fireledger.runners.control.definitions import (
     amended_definition,
     check_second_opinion,
     check_target_address,
     content_type_of,
-    cron_schedule,
+    expression_schedule,
+    given_schedule,
     new_definition,
     quota_per_second,
 )
-from fireledger.runners.control.requests import AmendTrigger, CreateTrigger, read_request, request_hash
+from fireledger.runners.control.requests import AmendTrigger, CreateTrigger, TriggerOptions, read_request, request_hash
 from fireledger.runners.dispatcher.policy import TargetPolicy
 from fireledger.runners.errors import ControlRefused
 from fireledger.runners.json_edge import Json
@@ -137,14 +138,14 @@ def test_an_expression_that_reads_in_two_ways_is_refused(monkeypatch: pytest.Mon
     """What another reader says about it is in the message."""
     from fireledger.runners.control import definitions
 
-    check_second_opinion(cron_schedule("0 9 * * 1-5", "unix"))
+    check_second_opinion(expression_schedule("0 9 * * 1-5", None, anchor=0))
 
     def differs(_schedule: object) -> str:
         return "after X it is Y to croniter"
 
     monkeypatch.setattr(definitions, "_second_opinion", differs)
     with pytest.raises(ControlRefused, match="after X it is Y") as caught:
-        check_second_opinion(cron_schedule("0 9 * * 1-5", "unix"))
+        check_second_opinion(expression_schedule("0 9 * * 1-5", None, anchor=0))
     assert caught.value.code == "value-refused"
 
 
@@ -168,3 +169,22 @@ def test_a_requests_hash_ignores_its_id_and_nothing_else() -> None:
     assert request_hash("control.trigger.pause", base) == request_hash("control.trigger.pause", same)
     assert request_hash("control.trigger.pause", base) != request_hash("control.trigger.delete", base)
     assert request_hash("control.trigger.pause", base) != request_hash("control.trigger.pause", {**base, "x": 1})
+
+
+@pytest.mark.parametrize(
+    "options,kind",
+    [
+        ({"cron": "0 0 9 ? * 2-6", "dialect": "quartz"}, CronSchedule),
+        ({"cron": "cron(0 9 ? * 2-6 *)"}, CronSchedule),
+        ({"cron": "rate(5 minutes)"}, IntervalSchedule),
+        ({"cron": "at(2027-01-01T09:00:00)"}, OneOffSchedule),
+        ({"cron": "RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9"}, RuleSchedule),
+    ],
+)
+def test_a_dialect_is_declared_or_shows_itself(options: dict[str, Json], kind: type) -> None:
+    """Every dialect reaches the definition through --cron, and the second readers agree with ours."""
+    request = read_request({"tenant": "acme", "trigger": "t", **options}, TriggerOptions)
+    schedule = given_schedule(request, anchor=0)
+    assert schedule is not None
+    assert isinstance(schedule, kind)
+    check_second_opinion(schedule)

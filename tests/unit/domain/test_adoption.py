@@ -169,7 +169,9 @@ def test_two_adoptions_without_a_decision_between_them() -> None:
     book = book_under(first, second, third, of=cron("0 9-17 * * *", ZONE, overlap="allow")).ticks("16:00:00")
     book.given(adopt(second), at="16:05:00").when(adopt(third), at="16:10:00")
     assert moves(book) == [("t", "16:00:00", "15:00:00")]
-    book.when(TICK, at="16:10:00").then("expired t 15:00:00 beyond-horizon", "coalesced t 16:00:00 coalesced into 16:00:00")
+    book.when(TICK, at="16:10:00").then(
+        "expired t 15:00:00 beyond-horizon", "coalesced t 16:00:00 coalesced into 16:00:00"
+    )
     book.when(TICK, at="17:00:00").then("released t 17:00:00 on-time")
 
 
