@@ -10,7 +10,8 @@ from .limits import ADOPTIONS_MAX, MOVED_NAMED_MAX
 from .owed import Timeline
 from .rejections import Rejection, RejectionCode
 from .state import Adoption, State, TriggerState
-from .zones import UnknownZone, UnknownZoneData, ZoneLibrary
+from .tick import UndecidableTrigger, guarded
+from .zones import MalformedZone, UnknownZone, UnknownZoneData, ZoneLibrary
 
 
 def adopt_zone_data(state: State, command: c.AdoptZoneData, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
@@ -20,6 +21,9 @@ def adopt_zone_data(state: State, command: c.AdoptZoneData, inputs: Inputs) -> t
     refused = _refuse(state, command, inputs.zones)
     if refused is not None:
         return refused
+    # Looked up before any trigger is: data that this node has not loaded is no reason to leave a trigger out.
+    for adoption in state.adoptions:
+        inputs.zones.database(adoption.zone_sha256)
     moved = moved_instants(state, adopted(state, command, inputs.recorded.now), inputs.zones)
     named = tuple(moved[:MOVED_NAMED_MAX])
     return (e.ZoneDataAdopted(version=command.version, sha256=command.sha256, moved=named, moved_count=len(moved)),)
@@ -42,7 +46,11 @@ def moved_instants(before: State, after: State, zones: ZoneLibrary) -> list[e.Mo
         trigger = before.live(name)
         if trigger is None or trigger.quarantine is not None or exhausted(trigger):
             continue
-        old, new = _next(before, trigger, zones), _next(after, trigger, zones)
+        try:
+            old, new = (guarded(name, _next, state, trigger, zones) for state in (before, after))
+        except UndecidableTrigger:
+            # Nobody can say where it was or will be; the next tick puts it into quarantine.
+            continue
         if old != new:
             moved.append(e.MovedInstant(trigger=name, old=old, new=new))
     return moved
@@ -72,4 +80,6 @@ def _refuse(state: State, command: c.AdoptZoneData, zones: ZoneLibrary) -> Rejec
             f'time-zone database "{command.version}" lacks a zone in use: {error}',
             "amend the triggers in that zone first",
         )
+    except MalformedZone as error:
+        return Rejection(RejectionCode.ZONE_UNKNOWN, str(error), "use a released tzdata package")
     return None

@@ -119,7 +119,7 @@ class Covered:
         passes = self.zone.local_to_instants(named.local)
         if len(passes) == 2:
             return passes[named.place if named.passes == 2 else int(self.rules.fold == "second")] <= self.decided
-        return (passes[0] if passes else self._in_gap(named.local)) <= self.decided
+        return (passes[0] if passes else _out_of_gap(self.rules, named.local, self.zone)) <= self.decided
 
     def bounds(self, present: ZoneRules) -> tuple[int, int]:
         """Instants of other rules: all up to the first are decided, none after the second is."""
@@ -129,26 +129,44 @@ class Covered:
             self.decided + (before[-1] - after[0]) * SECOND,
         )
 
-    def _in_gap(self, local: int) -> int:
-        gap = self.zone.gap_at(local)
-        assert gap is not None, "a local time without an instant lies in a gap"
-        return gap.at_s * SECOND if self.rules.gap == "next-valid" else local - gap.before_s * SECOND
+
+def local_times(schedule: Schedule) -> LocalTimes | None:
+    """The local times that a schedule names by their fields; None for an interval and a one-off."""
+    match schedule:
+        case CronSchedule():
+            return local_times_of(schedule)
+        case RuleSchedule():
+            return rule_times_of(schedule)
+        case IntervalSchedule() | OneOffSchedule():
+            return None
+        case _:
+            assert_never(schedule)
+
+
+def due_instants(rules: Rules, local: int, zone: ZoneRules) -> list[Instant]:
+    """The instants at which a local time is due under the rules: none, one, or two where a fold runs twice."""
+    shown = zone.local_to_instants(local)
+    if len(shown) == 2 and rules.fold != "both":
+        return [shown[int(rules.fold == "second")]]
+    if shown or rules.gap == "skip":
+        return list(shown)
+    return [Instant(_out_of_gap(rules, local, zone))]
+
+
+def _out_of_gap(rules: Rules, local: int, zone: ZoneRules) -> int:
+    """Where a local time goes that a gap swallowed; as if shifted for the rule that skips it."""
+    gap = zone.gap_at(local)
+    assert gap is not None, "a local time without an instant lies in a gap"
+    return gap.at_s * SECOND if rules.gap == "next-valid" else local - gap.before_s * SECOND
 
 
 def named_times(rules: Rules, instant: int, zone: ZoneRules) -> Iterator[NamedTime]:
     """The local times that an instant of the schedule's recurrence stands for; several where a gap merged them."""
-    schedule = rules.schedule
-    match schedule:
-        case OneOffSchedule():
-            yield _placed(schedule.local, instant, zone)
-        case CronSchedule():
-            yield from _named(rules, local_times_of(schedule), instant, zone)
-        case RuleSchedule():
-            yield from _named(rules, rule_times_of(schedule), instant, zone)
-        case IntervalSchedule():
-            raise AssertionError("an interval names no local time")
-        case _:
-            assert_never(schedule)
+    times = local_times(rules.schedule)
+    if times is not None:
+        return _named(rules, times, instant, zone)
+    assert isinstance(rules.schedule, OneOffSchedule), "an interval names no local time"
+    return iter((_placed(rules.schedule.local, instant, zone),))
 
 
 def _named(rules: Rules, times: LocalTimes, instant: int, zone: ZoneRules) -> Iterator[NamedTime]:

@@ -34,7 +34,8 @@ class FireRow:
     ``decided`` and ``released`` are the broker's timestamps of the pages that say so, ``dispatched`` that of the last
     ``started`` record of the first attempt, ``finished`` that of the result, or of the page that closed the outcome
     window. ``state`` is ``decided`` (not released yet), ``fired`` or why it did not fire; ``outcome`` is None until the
-    book has one, while ``result`` is what the last attempt gave. ``changed`` orders all changes of all rows.
+    book has one, while ``result`` is what the last attempt gave. ``merged`` counts the local times that new time-zone
+    data moved onto this instant after its decision. ``changed`` orders all changes of all rows.
     """
 
     tenant: str
@@ -60,6 +61,7 @@ class FireRow:
     message: str = ""
     into: int | None = None
     over_quota: bool = False
+    merged: int = 0
     changed: int = 0
 
     @property
@@ -222,6 +224,9 @@ class FireRows:
         self._put(row)
 
     def _resolved(self, tenant: str, entry: e.InstantsResolved, state: State, stamped_at: int) -> None:
+        if entry.state == "coalesced" and entry.into == entry.first:
+            self._merged(tenant, entry)
+            return
         trigger = state.triggers.get(entry.trigger)
         row = FireRow(
             tenant=tenant,
@@ -237,6 +242,13 @@ class FireRows:
             into=entry.into,
         )
         self._put(row)
+
+    def _merged(self, tenant: str, entry: e.InstantsResolved) -> None:
+        """An instant that new zone data moved onto a decided key: that keeps its row."""
+        row = self._tenants.get(tenant, {}).get((entry.trigger, entry.first, 0))
+        if row is not None:
+            row.merged += entry.count
+            self._put(row)
 
     def _withdrawn(self, tenant: str, entry: e.FireWithdrawn) -> None:
         row = self._find(tenant, entry)

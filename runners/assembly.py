@@ -96,7 +96,7 @@ async def run_scheduler(options: RunnerOptions, stop: asyncio.Event) -> None:
             ownership=leases,
             zones=await load_zones(runtime.connection),
             runner_id=runtime.runner_id,
-            reload_zones=lambda: load_zones(runtime.connection),
+            reload_zones=lambda known: load_zones(runtime.connection, known),
         )
         await _together(stop, scheduler.run(stop), _once_ready(scheduler.ready, leases, stop))
 

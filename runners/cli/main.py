@@ -53,6 +53,12 @@ def _book() -> click.Command:
     return book
 
 
+def _tz() -> click.Command:
+    from .tz import tz
+
+    return tz
+
+
 COMMANDS: dict[str, Callable[[], click.Command]] = {
     "up": _up,
     "status": _status,
@@ -60,6 +66,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "trigger": _trigger,
     "fires": _fires,
     "book": _book,
+    "tz": _tz,
     "run": _run,
 }
 """Every command, in the order of the help."""

@@ -45,6 +45,7 @@ def fire_answer(row: FireRow) -> Answer:
         "outcome_cause": row.outcome_cause,
         "message": row.message or None,
         "over_quota": row.over_quota,
+        "merged": row.merged,
         "into": None if row.into is None else f"{row.tenant}/{row.trigger}/{format_instant(row.into)}/0",
         "first": format_instant(row.scheduled),
         "last": format_instant(row.last),

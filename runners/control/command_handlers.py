@@ -8,10 +8,10 @@ from fireledger.domain.identifiers import check_tenant, check_trigger
 from fireledger.domain.preview import Previewed
 from fireledger.domain.rejections import Rejection, RejectionCode
 from fireledger.domain.state import State, TriggerState
-from fireledger.domain.zones import ZoneLibrary
 
 from ..dispatcher.policy import TargetPolicy
 from ..json_edge import Json
+from ..known_zones import KnownZones
 from . import requests as r
 from .answers import Answer, changes, policy_sentence, preview_definition, state_of, tenant_answer, trigger_answer
 from .commands import Asked, Build, CommandWriter, Done
@@ -33,7 +33,7 @@ DRY_RUN_INSTANTS = 10
 class CommandHandlers:
     """One method for each subject of a command. Each raises ControlRefused and other OperationalErrors."""
 
-    def __init__(self, writer: CommandWriter, zones: ZoneLibrary, policy: TargetPolicy) -> None:
+    def __init__(self, writer: CommandWriter, zones: KnownZones, policy: TargetPolicy) -> None:
         self._writer = writer
         self._zones = zones
         self._policy = policy
@@ -42,6 +42,8 @@ class CommandHandlers:
         """Open a book."""
         request = r.read_request(content, r.TenantOptions)
         settings = new_settings(request, TenantSettings())
+        # Another control may have stored a newer database.
+        await self._zones.renew()
         database = self._zones.current
 
         def build(_state: State, _now: int) -> c.Command:

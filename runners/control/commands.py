@@ -23,13 +23,13 @@ from fireledger.domain.page import Page, PageInputs
 from fireledger.domain.rejections import Rejection
 from fireledger.domain.state import State
 from fireledger.domain.tick import UndecidableTrigger
-from fireledger.domain.zones import ZoneLibrary
 
 from ..clock import Clock, ClockHeld, Reading
 from ..errors import BrokerUnavailable
 from ..eventsourcing_store.books import BookRepository
 from ..identity import new_commit_id
 from ..jetstream.ledger import Committed, Ledger, Lost
+from ..known_zones import KnownZones
 from ..logs import get_log
 from .model import Model, OwnPage
 from .refusals import CLOCK_UNCERTAIN, PAGE_INEFFECTIVE, TENANT_BUSY, from_rejection, unavailable
@@ -55,12 +55,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command led to: the book with it, its page (None: nothing to change), whether it was a repetition."""
+    """What a command led to: the book with it, its page (None: nothing to change), whether it was a repetition.
+
+    ``entries`` are those of the page when it is new.
+    """
 
     book: Book
     now: int
     page: int | None
     repeated: bool = False
+    entries: tuple[BookEntry, ...] = ()
 
 
 Build = Callable[[State, int], Command]
@@ -70,7 +74,7 @@ Build = Callable[[State, int], Command]
 class CommandWriter:
     """Writes commands into books."""
 
-    def __init__(self, *, ledger: Ledger, model: Model, clock: Clock, zones: ZoneLibrary, runner_id: str) -> None:
+    def __init__(self, *, ledger: Ledger, model: Model, clock: Clock, zones: KnownZones, runner_id: str) -> None:
         self._ledger = ledger
         self._repository = BookRepository(ledger)
         self._model = model
@@ -80,10 +84,11 @@ class CommandWriter:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     async def catch_up(self, tenant: str) -> Book:
-        """The book as the stream's leader has it now. Raises BrokerUnavailable, RolledBack."""
+        """The book as the stream's leader has it now, its zone data loaded. Raises BrokerUnavailable, RolledBack."""
         head = await self._ledger.head(book_subject(tenant))
         if head is not None:
             await self._wait_for(tenant, head.sequence)
+        await self._zones.need(self._model.book(tenant).state)
         return self._model.book(tenant)
 
     def check(self, book: Book, command: Command) -> tuple[BookEntry, ...]:
@@ -120,6 +125,7 @@ class CommandWriter:
                 if done is not None:
                     return done
                 book = self._model.book(asked.tenant)
+                await self._zones.need(book.state)
                 if _loop_now() > deadline:
                     break
         raise _busy(asked.tenant)
@@ -166,7 +172,10 @@ class CommandWriter:
             logic_version=CURRENT_LOGIC_VERSION,
         )
         return Inputs(
-            recorded=recorded, zones=self._zones, request_id=asked.request_id, request_sha256=asked.request_sha256
+            recorded=recorded,
+            zones=self._zones.library,
+            request_id=asked.request_id,
+            request_sha256=asked.request_sha256,
         )
 
     def _read_clock(self) -> Reading:
@@ -198,7 +207,7 @@ class CommandWriter:
         folded = own.folded
         assert folded is not None, "a committed page comes by in the log"
         if folded.effective:
-            return Done(folded.book, page.inputs.now, page.number)
+            return Done(folded.book, page.inputs.now, page.number, entries=page.entries)
         early = own.stamped_at < page.inputs.earliest
         raise unavailable(
             PAGE_INEFFECTIVE,

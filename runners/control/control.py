@@ -6,6 +6,7 @@ Several may run side by side; each request goes to one of them. An outage of all
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from fireledger.domain.zones import ZoneLibrary
 
@@ -18,7 +19,9 @@ from ..jetstream.ledger import Ledger
 from ..jetstream.reader import PullReader
 from ..jetstream.subscription import Message
 from ..json_edge import Json, Jsonable, dumps
+from ..known_zones import KnownZones
 from ..logs import get_log
+from ..zone_store import load_zones
 from .answers import Answer
 from .command_handlers import CommandHandlers
 from .commands import CommandWriter
@@ -28,6 +31,7 @@ from .read_handlers import ReadHandlers
 from .refusals import CONTROL_BUSY, REQUEST_MALFORMED, UNEXPECTED, code_of, from_value_error, refused, unavailable
 from .requests import StatusRequest, read_json, read_request
 from .status import Status
+from .zone_handlers import ZoneHandlers
 
 QUEUE = "control"
 REQUESTS_AT_ONCE_MAX = 512
@@ -65,13 +69,15 @@ class Control:
         self._connection = connection
         self._ledger = ledger
         self._reader = reader
-        writer = CommandWriter(ledger=ledger, model=self.model, clock=clock, zones=zones, runner_id=runner_id)
-        commands = CommandHandlers(writer, zones, TargetPolicy(allow_loopback=allow_loopback))
-        self._reads = ReadHandlers(connection=connection, writer=writer, model=self.model, zones=zones)
+        known = KnownZones(zones, partial(load_zones, connection))
+        writer = CommandWriter(ledger=ledger, model=self.model, clock=clock, zones=known, runner_id=runner_id)
+        commands = CommandHandlers(writer, known, TargetPolicy(allow_loopback=allow_loopback))
+        self._reads = ReadHandlers(connection=connection, writer=writer, model=self.model, zones=known)
         leases = Bucket(connection, "leases")
         self._status = Status(ledger=ledger, leases=leases, clock=clock, model=self.model, runner_id=runner_id)
-        explains = ExplainHandlers(writer=writer, model=self.model, zones=zones)
-        self._handlers = _handlers(commands, self._reads, explains, self._answer_status)
+        explains = ExplainHandlers(writer=writer, model=self.model, zones=known)
+        adopts = ZoneHandlers(connection=connection, writer=writer, model=self.model, zones=known)
+        self._handlers = _handlers(commands, self._reads, explains, adopts, self._answer_status)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -196,7 +202,7 @@ class Control:
 
 
 def _handlers(
-    commands: CommandHandlers, reads: ReadHandlers, explains: ExplainHandlers, status: Handler
+    commands: CommandHandlers, reads: ReadHandlers, explains: ExplainHandlers, zones: ZoneHandlers, status: Handler
 ) -> dict[str, Handler]:
     """What answers which subject."""
     return {
@@ -218,6 +224,9 @@ def _handlers(
         "control.fires.show": reads.show_fire,
         "control.fires.follow": reads.follow_fires,
         "control.book.show": reads.show_book,
+        "control.tz.status": zones.status,
+        "control.tz.diff": zones.diff,
+        "control.tz.adopt": zones.adopt,
         "control.status": status,
     }
 

@@ -10,12 +10,13 @@ from fireledger.domain.owed import Timeline
 from fireledger.domain.recurrence.explain import Explanation, explain
 from fireledger.domain.state import State, TriggerState
 from fireledger.domain.what_if import PolicyOutcome, outage_outcomes
-from fireledger.domain.zones import ZoneDatabase, ZoneLibrary
+from fireledger.domain.zones import ZoneDatabase
 from fireledger.projections.book_text import schedule_text
 from fireledger.projections.fires import FireQuery, FireRow, FireRows
 
 from ..errors import ControlRefused, ExitStatus
 from ..json_edge import Json
+from ..known_zones import KnownZones
 from . import requests as r
 from .answers import Answer, explanation_answer, fire_answer, state_of
 from .command_handlers import live_trigger
@@ -38,7 +39,7 @@ _Shown = TypeVar("_Shown")
 class ExplainHandlers:
     """One method for each subject. Each raises ControlRefused and other OperationalErrors."""
 
-    def __init__(self, *, writer: CommandWriter, model: Model, zones: ZoneLibrary) -> None:
+    def __init__(self, *, writer: CommandWriter, model: Model, zones: KnownZones) -> None:
         self._writer = writer
         self._model = model
         self._zones = zones
@@ -71,7 +72,8 @@ class ExplainHandlers:
         start, end = _given_outage(request) or last_outage(self._model.rows, request.tenant, trigger.name)
         async with self._simulations:
             # State is frozen, and whoever else asks control does not wait for this.
-            outcomes = await asyncio.to_thread(outage_outcomes, book.state, trigger, self._zones, start=start, end=end)
+            library = self._zones.library
+            outcomes = await asyncio.to_thread(outage_outcomes, book.state, trigger, library, start=start, end=end)
         return {
             "tenant": request.tenant,
             "trigger": trigger.name,
@@ -90,7 +92,7 @@ class ExplainHandlers:
         """The pauses that the instant's release lies in, as far as the book still needs them."""
         if not explanation.matches or not trigger.pauses:
             return
-        timeline = Timeline(state, trigger, trigger.segments[-1], self._zones)
+        timeline = Timeline(state, trigger, trigger.segments[-1], self._zones.library)
         release = timeline.release(explanation.instant)
         for pause in trigger.pauses:
             if pause.start < release and (pause.end is None or release <= pause.end):

@@ -9,7 +9,6 @@ from msgspec import UNSET
 from fireledger.domain.identifiers import book_subject, check_tenant, check_trigger, parse_fire_key
 from fireledger.domain.instants import parse_instant
 from fireledger.domain.page import decode_page
-from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.book_text import entry_readable, page_readable
 from fireledger.projections.fires import FireQuery, FireRow
 
@@ -19,6 +18,7 @@ from ..jetstream.leader import Stored
 from ..jetstream.reading import read_subject
 from ..jetstream.topology import LEDGER
 from ..json_edge import Json, Jsonable, dumps
+from ..known_zones import KnownZones
 from . import requests as r
 from .answers import (
     Answer,
@@ -49,7 +49,7 @@ class ReadHandlers:
     """One method for each subject of a read. Each raises ControlRefused and other OperationalErrors."""
 
     def __init__(
-        self, *, connection: BrokerConnection, writer: CommandWriter, model: Model, zones: ZoneLibrary
+        self, *, connection: BrokerConnection, writer: CommandWriter, model: Model, zones: KnownZones
     ) -> None:
         self._connection = connection
         self._writer = writer
@@ -73,7 +73,7 @@ class ReadHandlers:
         limit = _limit(request.limit)
         books = self._model.books
         names = sorted(name for name in books if name > request.after and books[name].state.settings is not None)
-        rows, cut = _within_bytes(tenant_answer(books[name]) for name in names[:limit])
+        rows, cut = within_bytes(tenant_answer(books[name]) for name in names[:limit])
         return {"rows": rows, "next": names[len(rows) - 1] if cut or len(names) > limit else None}
 
     async def show_trigger(self, content: dict[str, Json]) -> Answer:
@@ -95,7 +95,7 @@ class ReadHandlers:
         database, now = self._zones.database(state.zone_sha256), self._writer.now_for(book)
         names = sorted(name for name, each in state.triggers.items() if name > request.after and not each.deleted)
         shown = (trigger_line(state, state.triggers[name], database, now=now) for name in names[:limit])
-        rows, cut = _within_bytes(shown)
+        rows, cut = within_bytes(shown)
         return {"rows": rows, "next": names[len(rows) - 1] if cut or len(names) > limit else None}
 
     async def preview_trigger(self, content: dict[str, Json]) -> Answer:
@@ -128,7 +128,7 @@ class ReadHandlers:
             limit=_limit(request.limit),
         )
         found = self._model.rows.newest(query)
-        rows, cut = _within_bytes(fire_answer(row) for row in found)
+        rows, cut = within_bytes(fire_answer(row) for row in found)
         more = cut or len(found) == query.limit
         last = found[len(rows) - 1] if rows else None
         cursor: Jsonable = [last.scheduled, last.trigger, last.sequence] if more and last is not None else None
@@ -164,7 +164,7 @@ class ReadHandlers:
         if not changed():
             await self._wait(min(max(request.wait_s, 0.0), r.FOLLOW_WAIT_S_MAX), changed)
         found = changed()
-        shown, cut = _within_bytes(fire_answer(row) for row in found)
+        shown, cut = within_bytes(fire_answer(row) for row in found)
         more = cut or len(found) == limit
         return {
             "rows": shown,
@@ -230,7 +230,7 @@ class _PagesShown:
             return False
         row: Answer = {**page_readable(page, stored.body, stamped_at=stored.stamped_at, sequence=stored.sequence)}
         self._bytes_left -= len(dumps(row))
-        entries, cut = _within_bytes(
+        entries, cut = within_bytes(
             (entry_readable(entry) for entry in page.entries[self._skip :]), bytes_max=max(self._bytes_left, 1)
         )
         self._bytes_left -= len(dumps(entries))
@@ -241,7 +241,7 @@ class _PagesShown:
         return not cut
 
 
-def _within_bytes(
+def within_bytes(
     rows: Iterable[dict[str, Jsonable]], *, bytes_max: int = ANSWER_BYTES_MAX
 ) -> tuple[list[Jsonable], bool]:
     """As many rows as fit, at least one, and whether some were left out."""

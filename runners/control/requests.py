@@ -193,6 +193,34 @@ class BookShow(Request, frozen=True, kw_only=True):
     limit: int = 100
 
 
+class ZonesNamed(Request, frozen=True, kw_only=True):
+    """A time-zone database: ``to`` is a stored one's version or hash, or ``packed`` the compressed bytes of any."""
+
+    to: str | None = None
+    packed: bytes | None = None
+
+
+class ZonesStatus(Request, frozen=True, kw_only=True):
+    """Which time-zone databases there are, and who uses them."""
+
+
+class ZonesDiff(ZonesNamed, frozen=True, kw_only=True):
+    """What a database would move; ``after`` is an earlier answer's ``next``, ``limit`` the triggers of an answer."""
+
+    tenant: str | None = None
+    after: tuple[str, str] | None = None
+    limit: int = LIST_ROWS_DEFAULT
+    instants: int = 10
+
+
+class ZonesAdopt(ZonesNamed, frozen=True, kw_only=True):
+    """Adopt a database in one tenant's book, or in all; ``after`` is an earlier answer's ``next``."""
+
+    tenant: str | None = None
+    everyone: bool = False
+    after: str | None = None
+
+
 class StatusRequest(Request, frozen=True, kw_only=True):
     """How everything is."""
 

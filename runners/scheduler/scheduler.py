@@ -6,7 +6,6 @@ what it read, and what it decided counts once it has read that back.
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,6 +23,7 @@ from ..clock import Clock, ClockHeld, Reading
 from ..errors import BrokerUnavailable, LogGap
 from ..jetstream.ledger import Append, Ledger
 from ..jetstream.reader import PullReader
+from ..known_zones import Reload, missing_zone_data
 from ..lifecycle import pause
 from ..logs import get_log
 from .books import OBSERVE_AFTER_S, OwnedBook, OwnedBooks, touched
@@ -77,7 +77,7 @@ class Scheduler:
         ownership: Ownership,
         zones: ZoneLibrary,
         runner_id: str,
-        reload_zones: Callable[[], Awaitable[ZoneLibrary]] | None = None,
+        reload_zones: Reload | None = None,
     ) -> None:
         """``reader`` reads the whole LEDGER from its beginning. ``reload_zones`` looks for zone data again."""
         self.ready = asyncio.Event()
@@ -93,7 +93,7 @@ class Scheduler:
         self._ownership = ownership
         self._zones = zones
         self._reload_zones = reload_zones
-        self._zones_reload_at_s = 0.0
+        self._zones_sought: dict[str, float] = {}
         self._runner_id = runner_id
         self._wake = asyncio.Event()
         self._position = FoldPosition()
@@ -414,9 +414,10 @@ class Scheduler:
         """Why the book cannot be decided just now, or an empty text."""
         if reading.latest < state.now:
             return BEHIND
-        if state.zone_sha256 and state.zone_sha256 not in self._zones:
-            await self._look_for_zones()
-            return "" if state.zone_sha256 in self._zones else "zone-data-missing"
+        missing = missing_zone_data(state, self._zones)
+        if missing is not None:
+            await self._look_for_zones(missing)
+            return "zone-data-missing" if missing_zone_data(state, self._zones) else ""
         return ""
 
     def _note_books_ahead(self, reading: Reading) -> None:
@@ -437,11 +438,13 @@ class Scheduler:
         self._blocked[tenant] = reason
         self._books.park(tenant, _now_s() + BLOCKED_RETRY_S)
 
-    async def _look_for_zones(self) -> None:
-        if self._reload_zones is not None and _now_s() >= self._zones_reload_at_s:
-            self._zones_reload_at_s = _now_s() + ZONES_RELOAD_S
-            with suppress(BrokerUnavailable):
-                self._zones = await self._reload_zones()
+    async def _look_for_zones(self, missing: str) -> None:
+        """Look for a database at once when a book first goes by it, and now and then while it is not to be found."""
+        if self._reload_zones is None or _now_s() < self._zones_sought.get(missing, 0.0):
+            return
+        self._zones_sought[missing] = _now_s() + ZONES_RELOAD_S
+        with suppress(BrokerUnavailable):
+            self._zones = await self._reload_zones(self._zones)
 
     def _as_of_read_at(self, owned: OwnedBook, state: State, earliest: int, as_of: int) -> int | None:
         """When the leader was asked for ``as_of``: 0 when nothing depends on it, None when it has to be asked first."""

@@ -7,7 +7,7 @@ adopts one database after another whose zones differ from each other in offsets 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fireledger.domain import entries as e
@@ -182,7 +182,6 @@ def book_of(plan: Plan, definition: Definition) -> tuple[Given, list[ZoneDatabas
 
 
 @given(plans())
-@settings(max_examples=150)
 def test_every_local_time_is_decided_once(plan: Plan) -> None:
     """Whatever is adopted when: each tick decides what the enumeration owes, no local time twice and no key twice."""
     book, made = book_of(plan, cron(plan.text, ZONE, gap=plan.gap, fold=plan.fold, **PATIENT))
@@ -202,7 +201,6 @@ def test_every_local_time_is_decided_once(plan: Plan) -> None:
 
 
 @given(plans())
-@settings(max_examples=60)
 def test_an_interval_like_schedule_goes_by_eras(plan: Plan) -> None:
     """Every instant up to an adoption is the old rules', every later one the new rules', each decided once."""
     book, made = book_of(plan, cron("*/15 * * * *", ZONE, gap="skip", fold="both", **PATIENT))

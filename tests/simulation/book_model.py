@@ -127,14 +127,16 @@ class BookModel:
 
     def _amended(self, trigger: TriggerModel, definition: Definition, page: Page) -> None:
         now, last = page.inputs.now, trigger.spans[-1]
+        # Local times up to now are the earlier definition's, and stay so when new zone data puts them later.
+        opened = Span(definition, now, covers=[(self.zones.adoptions[-1][1], now)])
         if trigger.exhausted:
-            trigger.spans = [Span(definition, now)]
+            trigger.spans = [opened]
         elif not last.same_timing(definition):
             if last.after == now:
                 trigger.spans.pop()
             else:
                 last.until = now
-            trigger.spans.append(Span(definition, now))
+            trigger.spans.append(opened)
         if trigger.quarantined:
             trigger.quarantined = False
             trigger.pauses = [

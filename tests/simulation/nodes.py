@@ -22,6 +22,7 @@ from fireledger.runners.jetstream.buckets import Bucket
 from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.ledger import Ledger
 from fireledger.runners.jetstream.reader import PullReader
+from fireledger.runners.known_zones import KnownZones
 from fireledger.runners.leases import LeaseKind, PartitionLeases
 from fireledger.runners.scheduler.scheduler import Scheduler
 from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader, Trouble
@@ -284,7 +285,11 @@ class ControlNode(Node):
         ledger, reader = self.ledger(), self.reader()
         self.model = model = Model()
         self.writer = CommandWriter(
-            ledger=ledger, model=model, clock=self.clock, zones=self.around.zones, runner_id=self.runner_id
+            ledger=ledger,
+            model=model,
+            clock=self.clock,
+            zones=KnownZones(self.around.zones),
+            runner_id=self.runner_id,
         )
         following = asyncio.ensure_future(_follow(ledger, reader, model))
         stopping = asyncio.ensure_future(stop.wait())

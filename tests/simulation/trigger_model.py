@@ -46,6 +46,9 @@ class Span:
     until: int | None = None
     decided: Due | None = None
     decided_by: str = ""
+    """The zone data by which the last decision was made."""
+    covers: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    """By this zone data, local times up to this instant are decided, or an earlier definition's."""
 
     def same_timing(self, other: Definition) -> bool:
         """Whether another definition leaves instants, releases and tolerance alone."""
@@ -107,18 +110,22 @@ class TriggerModel:
     def undecided(self, span: Span, until: int) -> Iterator[Due]:
         """Yield the span's undecided instants up to ``until``."""
         high = min([until, *(bound for bound in (span.until, span.definition.not_after) if bound is not None)])
-        low = self._low(span)
+        low = span.after if span.decided is None else span.decided.at
+        covers: list[tuple[str, int]] = []
+        if plain(span.definition.schedule).fixed:
+            covers = [*span.covers]
+            if span.decided is not None and span.decided_by != self._rules_of(span):
+                # Other zone data may put later local times before the last decision, and decided ones after it.
+                covers.append((span.decided_by, span.decided.at))
+                low = span.after
         if span.definition.not_before is not None:
             low = max(low, span.definition.not_before - 1)
-        yield from self._instants(span, low, high)
+        for due in self._instants(span, low, high):
+            if not any(self._covered(span, due, sha, until) for sha, until in covers):
+                yield due
 
-    def _low(self, span: Span) -> int:
-        if span.decided is None:
-            return span.after
-        sha = self._rules_of(span)
-        if span.decided_by == sha or not plain(span.definition.schedule).fixed:
-            return span.decided.at
-        return max(self.zones.offsets(sha, span.definition.zone).instant_of(span.decided.local), span.after)
+    def _covered(self, span: Span, due: Due, sha: str, until: int) -> bool:
+        return self.zones.offsets(sha, span.definition.zone).instant_of(due.local) <= until
 
     def _rules_of(self, span: Span) -> str:
         """The zone data by which a fixed-time span goes."""
@@ -213,7 +220,10 @@ class TriggerModel:
 
     def mark(self, span: Span, due: Due, state: str) -> None:
         """Note a decision."""
-        span.decided, span.decided_by = due, self._rules_of(span)
+        rules = self._rules_of(span)
+        if span.decided is not None and span.decided_by != rules:
+            span.covers.append((span.decided_by, span.decided.at))
+        span.decided, span.decided_by = due, rules
         self.states[due.at] = state
         self.forget_pauses()
 

@@ -36,6 +36,9 @@ CONTRACT: dict[str, str] = {
     "fires show": "--json",
     "fires follow": "--json",
     "book show": "--from --json",
+    "tz status": "--json",
+    "tz diff": "--to --tenant --json",
+    "tz adopt": "--to --tenant --yes --json",
 }
 """Each command with the options that the contract names."""
 
