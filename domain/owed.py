@@ -14,6 +14,7 @@ from .jitter import release_of
 from .limits import TOLERANCE_MAX, TOLERANCE_MIN
 from .recurrence.exclusions import Occurrences, with_exclusions
 from .recurrence.recurrence import recurrence_of
+from .recurrence.schedule import IntervalSchedule
 from .rezone import Covered, Era, Eras, Rules, goes_by_local_time, named_times
 from .state import Mark, Pause, Segment, State, TriggerState
 from .zones import ZoneLibrary, ZoneRules
@@ -160,8 +161,16 @@ class Timeline:
     def widest_window(self) -> int:
         """The widest window that any instant of the segment can have."""
         if self._segment.jitter is not None:
-            return self._segment.jitter
-        return max((default.window for default in self._state.default_jitters), default=0)
+            window = self._segment.jitter
+        else:
+            window = max((default.window for default in self._state.default_jitters), default=0)
+        schedule = self._segment.schedule
+        # No window counts as wider than the gap to the next instant, which an interval tells at once.
+        return min(window, schedule.period) if isinstance(schedule, IntervalSchedule) else window
+
+    def longest_tolerance(self) -> int:
+        """No instant of the segment is forgiven for being later than this."""
+        return int(TOLERANCE_MAX) if self._segment.tolerance is None else self._segment.tolerance
 
     def owed(self, scheduled: int) -> Owed:
         """The instant with its release and tolerance: the gap to the next instant clamped, or as declared."""
@@ -193,11 +202,12 @@ class Timeline:
         return None if following is None else following - scheduled
 
 
-def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: int) -> list[Run]:
+def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: int, *, keep: int) -> list[Run]:
     """Everything owed at ``now`` (release ≤ now), oldest first, joined into runs of one judgement.
 
     Stretches that lie clear of every border (pause edges and the horizon) are counted; only instants whose
-    jitter window touches a border, or that may still fire, are looked at one by one.
+    jitter window touches a border, or that may still fire, are looked at one by one: those on time and, without
+    pauses, the newest ``keep`` of the missed ones at least. A run of missed instants lists its newest.
     """
     scan = _Scan(timeline, pauses, horizon, now)
     expiry = now - horizon - 1
@@ -217,8 +227,24 @@ def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: 
         position = bulk_end if position is None else max(position, bulk_end)
         pieces.extend(scan.singles(position, border))
         position = max(position, border)
+    if not pauses:
+        missed_end = _before_newest(timeline, now - timeline.longest_tolerance() - window - 1, keep)
+        if missed_end is not None:
+            pieces.extend(scan.bulk(position, missed_end))
+            position = missed_end if position is None else max(position, missed_end)
     pieces.extend(scan.singles(position, now))
     return list(_joined(pieces))
+
+
+def _before_newest(timeline: Timeline, until: int, keep: int) -> int | None:
+    """Where the instants up to ``until`` end when the newest ``keep`` of them are left out; None: nothing is left."""
+    end = until
+    for _ in range(keep):
+        newest = timeline.last_until(end)
+        if newest is None:
+            return None
+        end = newest - 1
+    return end
 
 
 def count_owed(timeline: Timeline, now: int) -> int:

@@ -7,16 +7,21 @@ decided, wherever the new rules put them, so that none is owed twice and none is
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import assert_never
 
 from .definition import Fold, Gap
 from .instants import SECOND, Instant
 from .recurrence.exclusions import Occurrences
 from .recurrence.local_times import LocalTimes, local_times_of
+from .recurrence.months import DAY_S
 from .recurrence.rule_search import rule_times_of
 from .recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule, Schedule
 from .recurrence.timeline import NEAR_S
 from .zones import Transition, ZoneRules
+
+_OFFSETS_KEPT_MAX = 4_096
+"""Distinct (zone, day) whose offsets are kept at once: a book's triggers were decided within few days."""
 
 
 def goes_by_local_time(schedule: Schedule) -> bool:
@@ -196,6 +201,11 @@ def _placed(local: int, instant: int, zone: ZoneRules) -> NamedTime:
 
 def _offsets_near(zone: ZoneRules, instant: int) -> list[int]:
     """Every offset in force around an instant, ascending: local times farther away keep their order with it."""
-    at_s = instant // SECOND
-    changes = zone.transitions(at_s - NEAR_S, at_s + NEAR_S)
-    return sorted({zone.offset_at_second(at_s - NEAR_S), *(change.after_s for change in changes)})
+    return _offsets_around(zone, instant // SECOND // DAY_S)
+
+
+@lru_cache(maxsize=_OFFSETS_KEPT_MAX)
+def _offsets_around(zone: ZoneRules, day: int) -> list[int]:
+    start_s, end_s = day * DAY_S - NEAR_S, (day + 1) * DAY_S + NEAR_S
+    changes = zone.transitions(start_s + 1, end_s)
+    return sorted({zone.offset_at_second(start_s), *(change.after_s for change in changes)})

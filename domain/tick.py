@@ -274,7 +274,9 @@ class _TriggerDecision:
 
     def _decide_segment(self, timeline: Timeline) -> int | None:
         """Decide what the segment owes; the last instant decided, if any."""
-        runs = owed_runs(timeline, self._trigger.pauses, self._definition.horizon, self._now)
+        d = self._definition
+        keep = {"fire-all": d.cap, "fire-once-now": 1, "skip": 0}[d.missed]
+        runs = owed_runs(timeline, self._trigger.pauses, d.horizon, self._now, keep=keep)
         on_time = [owed for run in runs if run.judgement == "on-time" for owed in run.listed]
         missed = [owed for run in runs if run.judgement in ("missed", "missed-paused") for owed in run.listed]
         firing = self._caught_up(missed, has_on_time=bool(on_time))
@@ -285,8 +287,8 @@ class _TriggerDecision:
                 self._fire_on_time(run)
             elif run.judgement == "taken":
                 self._resolve(run, "coalesced", "coalesced", run.first)
-            elif run.listed:
-                self._resolve_missed(run, firing, into)
+            elif run.judgement in ("missed", "missed-paused"):
+                self._resolve_missed(run, timeline, firing, into)
             else:
                 self._resolve(run, *_UNLISTED[run.judgement])
             if self._exhausted():
@@ -304,29 +306,32 @@ class _TriggerDecision:
             count = 0
         return frozenset(owed.scheduled for owed in missed[len(missed) - min(count, len(missed)) :])
 
-    def _resolve_missed(self, run: Run, firing: frozenset[int], into: int | None) -> None:
+    def _resolve_missed(self, run: Run, timeline: Timeline, firing: frozenset[int], into: int | None) -> None:
         """Join what does not fire into ranges; fire the rest in order."""
-        idle: list[Owed] = []
+        first, last, count = run.first, run.last, run.count - len(run.listed)
+        if count and run.listed:
+            before = timeline.last_until(run.listed[0].scheduled - 1)
+            assert before is not None, "counted instants come before the listed ones"
+            last = before
         for owed in run.listed:
             if owed.scheduled not in firing:
-                idle.append(owed)
+                first, last, count = first if count else owed.scheduled, owed.scheduled, count + 1
                 continue
-            self._resolve_idle(run, idle, into)
-            idle = []
+            self._resolve_idle(Run(run.judgement, first, last, count), into)
+            count = 0
             self._fire_caught_up(owed)
-        self._resolve_idle(run, idle, into)
+        self._resolve_idle(Run(run.judgement, first, last, count), into)
 
-    def _resolve_idle(self, run: Run, idle: list[Owed], into: int | None) -> None:
-        if not idle:
+    def _resolve_idle(self, joined: Run, into: int | None) -> None:
+        if not joined.count:
             return
-        joined = Run(run.judgement, idle[0].scheduled, idle[-1].scheduled, len(idle))
         if self._definition.missed == "fire-all":
             self._resolve(joined, "dropped", "over-cap")
         elif self._definition.missed == "fire-once-now":
             self._resolve(joined, "coalesced", "coalesced", into)
             self._joined = self._awaited is not None
         else:
-            self._resolve(joined, "skipped", "paused" if run.judgement == "missed-paused" else "missed")
+            self._resolve(joined, "skipped", "paused" if joined.judgement == "missed-paused" else "missed")
 
     def _resolve(self, run: Run, state: e.Unfired, cause: e.UnfiredCause, into: int | None = None) -> None:
         self._emit(

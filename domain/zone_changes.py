@@ -4,6 +4,7 @@ Pure and bounded: stretches in which two zones agree are passed over, days witho
 counted by masks, and only the instants that are shown are listed.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -148,11 +149,16 @@ class _Search:
     def _is_plain(self, start_s: int, end_s: int) -> bool:
         """Whether both zones keep one offset around the stretch, and nothing but the schedule has a say in it."""
         return (
-            not self._zoned.excluded
+            not self._excludes_near(start_s, end_s)
             and self._low < start_s * SECOND
             and self._high >= end_s * SECOND - 1
             and not any(zone.transitions(start_s - NEAR_S, end_s + NEAR_S) for zone in (self._old, self._new))
         )
+
+    def _excludes_near(self, start_s: int, end_s: int) -> bool:
+        """Whether a date is excluded that a clock might show in the stretch."""
+        excluded = self._zoned.excluded
+        return bisect_left(excluded, start_s // DAY_S - 2) < bisect_right(excluded, end_s // DAY_S + 2)
 
     # Interval-like schedules: instants that only one zone has
 

@@ -23,9 +23,9 @@ def entries_page() -> str:
     """Every stored type with its topic, meaning and fields, in the order of the code."""
     parts = [
         "# Entries",
-        "Every fact that Fireledger stores. Made from the code by `ops/reference.py`; golden bytes are in `tests/golden`.",
-        "Instants and durations are integer microseconds. Entries are msgpack arrays that begin with their topic; "
-        "pages, commands and definitions are msgpack maps. Unknown topics and fields are refused.",
+        "Every fact that Fireledger stores. Made from the code by `ops/reference.py`.",
+        "Instants and durations are integer microseconds. Unknown topics and fields are refused.",
+        "Entries are msgpack arrays that begin with their topic; pages, commands and definitions are msgpack maps.",
     ]
     groups: tuple[tuple[str, tuple[type[msgspec.Struct], ...]], ...] = (
         ("Envelopes", (Page, PageInputs, AttemptsPage)),

@@ -177,7 +177,7 @@ def _tell_adopted(row: Row, answer: Row) -> None:
     if not row.get("changed"):
         click.echo(f"{row['tenant']}: goes by {version} already")
         return
-    click.echo(f"{row['tenant']}: adopted {version} in page {row['page']}; {row['moved_count']} triggers move")
+    click.echo(f"{row['tenant']}: adopted {version} in page {row['page']}; triggers that move: {row['moved_count']}")
     moved = row.get("moved")
     listed = [each for each in moved if isinstance(each, dict)] if isinstance(moved, list) else []
     for each in listed[:MOVED_SHOWN]:

@@ -48,9 +48,7 @@ FOLLOWERS_MAX = 128
 class ReadHandlers:
     """One method for each subject of a read. Each raises ControlRefused and other OperationalErrors."""
 
-    def __init__(
-        self, *, connection: BrokerConnection, writer: CommandWriter, model: Model, zones: KnownZones
-    ) -> None:
+    def __init__(self, *, connection: BrokerConnection, writer: CommandWriter, model: Model, zones: KnownZones) -> None:
         self._connection = connection
         self._writer = writer
         self._model = model

@@ -20,10 +20,15 @@ _log = get_log("caller")
 
 
 def target_name(task: Task) -> str:
-    """What a task's calls are counted and bounded by: ``host:port``, or a tenant's subject."""
+    """What a task's calls are counted by: ``host:port``, or a tenant's subject."""
     if task.target.startswith(NATS_PREFIX):
         return work_subject(task.key.tenant, task.target.removeprefix(NATS_PREFIX))
     return endpoint(task.target)
+
+
+def place_name(task: Task) -> str:
+    """What a task's calls are bounded by: one tenant's calls at one target, so that no tenant fills another's."""
+    return f"{task.key.tenant} {target_name(task)}"
 
 
 class Caller:

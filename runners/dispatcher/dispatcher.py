@@ -26,7 +26,7 @@ from ..json_edge import Jsonable
 from ..lifecycle import pause
 from ..logs import get_log
 from .attempt_log import AttemptLog
-from .caller import Caller, target_name
+from .caller import Caller, place_name, target_name
 from .counters import Counters
 from .http_target import HttpTarget
 from .nats_target import NatsTarget
@@ -37,8 +37,10 @@ from .tasks import Start, Task, Tasks
 
 CALLS_PER_TARGET_MAX = 64
 """Calls under way at one host and port, or one tenant's NATS target: what a small service still takes at once."""
+CALLS_PER_TENANT_MAX = 256
+"""Calls of one tenant under way at all its targets: a quarter of the total, whatever its targets do."""
 CALLS_MAX = 1_024
-"""Calls under way in total: sixteen targets that do not answer leave the others room."""
+"""Calls under way in total: no one tenant can take more than a quarter."""
 DRAIN_CALLS_S = 2.2
 """How long a stop waits for calls under way."""
 DRAIN_RECORDS_S = 0.8
@@ -105,7 +107,12 @@ class Dispatcher:
         self._tasks = Tasks()
         self._http = HttpTarget(policy, connections_max=CALLS_MAX)
         self._caller = Caller(clock=clock, http=self._http, nats=NatsTarget(connection))
-        self._places = Places[Start](per_target=calls_per_target_max, total=CALLS_MAX, granted=self._place_granted)
+        self._places = Places[Start](
+            per_target=calls_per_target_max,
+            per_owner=CALLS_PER_TENANT_MAX,
+            total=CALLS_MAX,
+            granted=self._place_granted,
+        )
         self._log = AttemptLog(
             ledger=ledger,
             head=self._fold.attempts_head,
@@ -225,7 +232,7 @@ class Dispatcher:
                 self._lapsed.add(task.slot)
                 continue
             task.busy = True
-            self._places.ask(target_name(task), Start(task, task.started_at))
+            self._places.ask(place_name(task), Start(task, task.started_at), owner=task.key.tenant)
 
     def _place_granted(self, start: Start) -> None:
         if self._acting and start.needed:
@@ -244,7 +251,7 @@ class Dispatcher:
 
     def _release(self, task: Task) -> None:
         task.busy = False
-        self._places.free(target_name(task))
+        self._places.free(place_name(task))
 
     def _ownership_changed(self) -> None:
         self._lapsed.clear()
@@ -285,7 +292,7 @@ class Dispatcher:
         try:
             result = await self._caller.attempt(task, sent_at=sent_at, resend=start.resend)
         finally:
-            self._places.free(target_name(task))
+            self._places.free(place_name(task))
         self.counters.results[result.result] += 1
         self._log.finish(task.slot, result)
 

@@ -381,6 +381,8 @@ class Scheduler:
             return None
         self._blocked.pop(tenant, None)
         now = page_now(book.state, reading.earliest)
+        # The hint must name every row up to this reading, not only those that an earlier look found.
+        self._books.collect(reading.earliest, asyncio.get_running_loop().time())
         if now > reading.earliest:
             self._books.pull(owned, now)
         observed, as_of = self.fold.pending(tenant, at_most=PAGE_ENTRIES_MAX // 2)

@@ -55,6 +55,8 @@ class VirtualSelector(selectors.BaseSelector):
         else:
             self._turns += 1
             if self._turns > TURNS_AT_ONE_INSTANT_MAX:
+                # The loop is to be closed after this, which takes turns too.
+                self._turns = 0
                 raise Stuck(f"a task spins without time passing, {self.now_s:.6f} s into the run")
         return []
 

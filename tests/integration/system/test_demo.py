@@ -7,6 +7,7 @@ import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -41,18 +42,22 @@ def succeeded_targets(rows: list[dict[str, Json]]) -> set[str]:
 
 
 @asynccontextmanager
-async def terminal(tmp_path: Path, mark: str, *command: str) -> AsyncGenerator["Terminal", None]:
+async def terminal(mark: str, *command: str) -> AsyncGenerator["Terminal", None]:
     """A terminal multiplexer with one window that runs the command; gone in the end."""
-    shown = Terminal(str(tmp_path / "tmux"))
-    await shown.do(
-        *("new-session", "-d", "-x", str(COLUMNS), "-y", str(LINES)), *command, environ=environment(mark) | {"TERM": ""}
-    )
-    try:
-        yield shown
-    finally:
-        # Closing a terminal ends what runs in it.
-        await shown.do("kill-server")
-        await all_gone(mark, within_s=8)
+    # A socket's path has at most about 100 characters, and a test's own folder can be deeper than that.
+    with TemporaryDirectory(prefix="fl-") as folder:
+        shown = Terminal(f"{folder}/tmux")
+        await shown.do(
+            *("new-session", "-d", "-x", str(COLUMNS), "-y", str(LINES)),
+            *command,
+            environ=environment(mark) | {"TERM": ""},
+        )
+        try:
+            yield shown
+        finally:
+            # Closing a terminal ends what runs in it.
+            await shown.do("kill-server")
+            await all_gone(mark, within_s=8)
 
 
 class Terminal:
@@ -78,10 +83,10 @@ class Terminal:
         return [line.rstrip() for line in (await self.do("capture-pane", "-p")).splitlines()]
 
 
-async def look_at_the_view(data: Path, tmp_path: Path) -> None:
+async def look_at_the_view(data: Path) -> None:
     """Run on a terminal until fires at both executors are on the screen; then press Ctrl-C."""
     mark = f"demo-{new_request_id()}"
-    async with terminal(tmp_path, mark, *FIRELEDGER, "up", "--demo", "--data", str(data)) as screen:
+    async with terminal(mark, *FIRELEDGER, "up", "--demo", "--data", str(data)) as screen:
 
         async def shows_both() -> bool:
             """Whether fires at both executors are on the screen."""
@@ -122,7 +127,7 @@ async def run_off_a_terminal(data: Path) -> int:
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed, and nothing else here is a terminal")
 async def test_the_demo_shows_its_fires_and_runs_twice(tmp_path: Path) -> None:
     """Each fire is one whole line, logs stay out of the view, Ctrl-C ends it; a second run goes on with the first's."""
-    await look_at_the_view(tmp_path / "data", tmp_path)
+    await look_at_the_view(tmp_path / "data")
     assert await run_off_a_terminal(tmp_path / "data") == 0
 
 

@@ -65,3 +65,21 @@ def test_what_waits_can_be_taken_out() -> None:
     assert places.take_waiting() == ["b", "c"]
     places.free("t")
     assert granted == ["a"]
+
+
+def test_an_owner_never_takes_more_than_its_share() -> None:
+    """One owner's many slow targets leave the others their places; a place given back goes to its next target."""
+    granted: list[str] = []
+    places = Places[str](per_target=2, per_owner=3, total=8, granted=granted.append)
+    for target in ("a1", "a2", "a3"):
+        for number in range(2):
+            places.ask(target, f"{target}-{number}", owner="a")
+    assert len(granted) == 3
+    places.ask("b1", "b1-0", owner="b")
+    assert granted[-1] == "b1-0"
+    places.free(granted[0].partition("-")[0])
+    assert len(granted) == 5
+    for target in [name.partition("-")[0] for name in granted[1:3]] + ["b1"]:
+        places.free(target)
+    assert len(granted) == 7
+    assert places.waiting_count == 0

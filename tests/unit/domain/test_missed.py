@@ -8,6 +8,7 @@ from fireledger.domain.definition import TenantSettings
 from fireledger.domain.identifiers import FireKey
 from fireledger.domain.instants import DAY, HOUR, MICROSECOND, MINUTE, SECOND, Instant
 from fireledger.domain.jitter import offset_of
+from fireledger.domain.owed import Owed, Timeline
 from tests.unit.domain.given import TICK, Given, changed, create, cron, each, every, length, once
 
 START = "2026-11-30T09:00:00Z"
@@ -319,3 +320,22 @@ def test_a_maximum_reached_in_an_old_schedule_ends_the_new_one_too() -> None:
     book.given(c.AmendTrigger(trigger="t", definition=cron("*/7 * * * *", max_fires=1)), at="09:12:00")
     book.when(TICK, at="09:40:00").then("released t 09:10:00 caught-up")
     assert book.next_due() is None
+
+
+def test_an_hour_of_missed_seconds_is_counted_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an outage only instants that may fire are looked at one by one, so a book is decided in bounded time."""
+    looked_at: list[int] = []
+    owed = Timeline.owed
+
+    def counted(timeline: Timeline, scheduled: int) -> Owed:
+        """Remember what is looked at."""
+        looked_at.append(scheduled)
+        return owed(timeline, scheduled)
+
+    given = Given(create(cron("* * * * * *", horizon=HOUR)))
+    monkeypatch.setattr(Timeline, "owed", counted)
+    given.when(TICK, at="10:30:00")
+    monkeypatch.undo()
+    ranges = [entry for entry in given.entries() if isinstance(entry, e.InstantsResolved) and entry.count > 1]
+    assert [(entry.state, entry.count) for entry in ranges] == [("expired", 1_799), ("coalesced", 3_595)]
+    assert len(looked_at) < 300

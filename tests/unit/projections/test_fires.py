@@ -159,6 +159,16 @@ def test_a_range_is_one_row_that_answers_for_each_of_its_instants() -> None:
     assert log.rows.get(FireKey("acme", "t", Instant(T0 + 61 * SECOND))) is None
 
 
+def test_what_new_zone_data_moved_onto_a_fire_leaves_its_row() -> None:
+    """A local time coalesced into its own key is counted at the fire that has it, and is no row by itself."""
+    log = Log()
+    log.page(released())
+    moved = e.InstantsResolved(trigger="t", first=T0, last=T0, count=1, state="coalesced", cause="coalesced", into=T0)
+    log.page(moved)
+    (row,) = log.rows.newest(query())
+    assert (row.state, row.merged, row.lane) == ("fired", 1, "on-time")
+
+
 def test_a_withdrawn_fire_says_why() -> None:
     """A decided fire that is withdrawn takes the state and cause of the withdrawal."""
     log = Log()
