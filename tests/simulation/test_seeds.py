@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.seeds import SIMULATED, run_seeds
 
 BLOCK = 40
-SEEDS = 240
+SEEDS = 160
 HOURS = 0.03
 """The default run: as many seeds, each about two simulated minutes dense with faults and as long again without."""
 LONG_SEEDS = 600

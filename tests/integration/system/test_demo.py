@@ -50,7 +50,8 @@ async def terminal(mark: str, *command: str) -> AsyncGenerator["Terminal", None]
         await shown.do(
             *("new-session", "-d", "-x", str(COLUMNS), "-y", str(LINES)),
             *command,
-            environ=environment(mark) | {"TERM": ""},
+            # A width in the environment, as a test's worker has one, would win over the window's own.
+            environ={**environment(mark), "TERM": "", "COLUMNS": str(COLUMNS), "LINES": str(LINES)},
         )
         try:
             yield shown
@@ -93,7 +94,10 @@ async def look_at_the_view(data: Path) -> None:
             fires = [match["trigger"] for match in map(_FIRE.match, await screen.lines()) if match]
             return {"every-2-seconds", "every-5-seconds"} <= set(fires)
 
-        await until(shows_both, timeout_s=FIRES_WITHIN_S, what="fires at both executors")
+        try:
+            await until(shows_both, timeout_s=FIRES_WITHIN_S, what="fires at both executors")
+        except AssertionError as error:
+            raise AssertionError("\n".join([str(error), *await screen.lines()])) from error
         text = "\n".join(await screen.lines())
         assert "Fireledger on nats://127.0.0.1:" in text
         assert re.search(r"succeeded \d+ .*delay p50 \d+ ms, p99 ", text), text
