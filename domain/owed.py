@@ -326,5 +326,8 @@ def _joined(pieces: Iterable[Run]) -> Iterator[Run]:
 
 
 def _join(runs: list[Run]) -> Run:
-    listed = tuple(owed for run in runs for owed in run.listed)
-    return Run(runs[0].judgement, runs[0].first, runs[-1].last, sum(run.count for run in runs), listed)
+    listed: list[Owed] = []
+    for run in runs:
+        # What comes before a counted stretch is too old to fire: a run lists its newest instants only.
+        listed = [*listed, *run.listed] if len(run.listed) == run.count else list(run.listed)
+    return Run(runs[0].judgement, runs[0].first, runs[-1].last, sum(run.count for run in runs), tuple(listed))
