@@ -127,10 +127,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "unknown dialect": (
         ("trigger", "preview", "--cron", "0 9 * * *", "--dialect", "apscheduler"),
-        (
-            'error: the dialect "apscheduler" is not known\n'
-            "hint: use unix, quartz or aws\n"
-        ),
+        ('error: the dialect "apscheduler" is not known\nhint: use unix, quartz or aws\n'),
     ),
     "too many previewed": (
         ("trigger", "preview", "--cron", "0 9 * * *", "-n", "0"),
