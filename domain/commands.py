@@ -3,7 +3,7 @@
 import msgspec
 
 from .definition import Definition, TenantSettings
-from .entries import OnResume
+from .entries import GrantKind, Lane, OnResume, Period, Span
 
 
 class CommandStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,8 +69,79 @@ class DeleteTrigger(CommandStruct, frozen=True, kw_only=True, tag="delete-trigge
     trigger: str
 
 
+class FireNow(CommandStruct, frozen=True, kw_only=True, tag="fire-now.v1"):
+    """Fire the trigger once beside its schedule, at the page's now."""
+
+    trigger: str
+    by: str
+
+
+class ReleaseFire(CommandStruct, frozen=True, kw_only=True, tag="release-fire.v1"):
+    """Let a held fire go on with its next attempt."""
+
+    trigger: str
+    scheduled: int
+    sequence: int
+    by: str
+
+
+class CancelFire(CommandStruct, frozen=True, kw_only=True, tag="cancel-fire.v1"):
+    """End a fire that is held, or waits for its release or its next attempt."""
+
+    trigger: str
+    scheduled: int
+    sequence: int
+    by: str
+
+
+class SetCeiling(CommandStruct, frozen=True, kw_only=True, tag="set-ceiling.v1"):
+    """Set the most that a trigger, or (None) the tenant, may spend in a period; amount None removes the ceiling."""
+
+    trigger: str | None
+    per: Period
+    amount: int | None
+
+
+class ChangeGrant(CommandStruct, frozen=True, kw_only=True, tag="change-grant.v1"):
+    """Grant something apart from authorship, for one trigger or (None) the tenant; value None withdraws it."""
+
+    grant: GrantKind
+    trigger: str | None
+    value: int | None
+    holder: str
+
+
+class StartBackfill(CommandStruct, frozen=True, kw_only=True, tag="start-backfill.v1"):
+    """Fire the trigger's instants in [start, end), but those in ``fired``, beside the fires they already had."""
+
+    trigger: str
+    backfill: str
+    start: int
+    end: int
+    only_missing: bool
+    rate_per_second: int
+    by: str
+    fired: tuple[Span, ...] = ()
+
+
+class CancelBackfill(CommandStruct, frozen=True, kw_only=True, tag="cancel-backfill.v1"):
+    """End the trigger's backfill; what of it is not released is cancelled."""
+
+    trigger: str
+    by: str
+
+
+class DeclareDrain(CommandStruct, frozen=True, kw_only=True, tag="declare-drain.v1"):
+    """Note that a lane is expected to be behind until the instant."""
+
+    lane: Lane
+    until: int
+    why: str
+
+
 Command = (
     Tick | CreateTenant | AmendTenant | AdoptZoneData
     | CreateTrigger | AmendTrigger | PauseTrigger | ResumeTrigger | DeleteTrigger
+    | FireNow | ReleaseFire | CancelFire | SetCeiling | ChangeGrant | StartBackfill | CancelBackfill | DeclareDrain
 )  # fmt: skip
 """Everything that can lead to a page."""

@@ -7,17 +7,27 @@ from typing import assert_never
 from . import commands as c
 from . import entries as e
 from .adoption import adopt_zone_data
+from .backfill_commands import backfill_cancelled, cancel_backfill, start_backfill
+from .by_hand import cancel_fire, declare_drain, fire_now, release_fire
+from .ceiling_commands import change_grant, set_ceiling
 from .checks import check_definition, check_settings
 from .due import exhausted
 from .identifiers import MalformedName, check_trigger
 from .inputs import Inputs
 from .instants import Instant, format_instant
-from .limits import PAUSES_MAX, REQUEST_MEMORY, REQUESTS_REMEMBERED_MAX, SEGMENTS_MAX, TRIGGERS_PER_TENANT_MAX
+from .limits import (
+    PAUSES_MAX,
+    REQUEST_MEMORY,
+    REQUESTS_REMEMBERED_MAX,
+    SEGMENTS_MAX,
+    TRIGGER_NAMES_MAX,
+    TRIGGERS_PER_TENANT_MAX,
+)
 from .owed import Timeline, count_owed
 from .recurrence.exclusions import with_exclusions
 from .recurrence.recurrence import recurrence_of
-from .rejections import Rejection, RejectionCode
-from .state import RememberedRequest, State, TriggerState, needed_jitters, same_timing
+from .rejections import Rejection, RejectionCode, no_trigger
+from .state import OpenFire, RememberedRequest, State, TriggerState, needed_jitters, same_timing
 from .tick import guarded, tick
 from .zones import MalformedZone, UnknownZone
 
@@ -60,7 +70,8 @@ def repetition(
 def _refuse_any(state: State, command: c.Command, inputs: Inputs) -> Rejection | None:
     if state.closed:
         return Rejection(RejectionCode.BOOK_CLOSED, f'the book of tenant "{state.tenant}" is closed')
-    if inputs.request_id and _remembered_count(state, inputs.recorded.now) >= REQUESTS_REMEMBERED_MAX:
+    stops = isinstance(command, c.PauseTrigger | c.CancelFire | c.CancelBackfill)
+    if inputs.request_id and not stops and _remembered_count(state, inputs.recorded.now) >= REQUESTS_REMEMBERED_MAX:
         return Rejection(
             RejectionCode.TOO_MANY_REQUESTS,
             f"more than {REQUESTS_REMEMBERED_MAX} requests are remembered for this tenant",
@@ -100,6 +111,34 @@ def _decide_command(state: State, command: c.Command, inputs: Inputs) -> tuple[e
             return _delete_trigger(state, command, inputs)
         case c.Tick():
             raise AssertionError("ticks are decided by tick()")
+        case _:
+            return _decide_by_hand(state, command, inputs)
+
+
+_ByHand = (
+    c.FireNow | c.ReleaseFire | c.CancelFire | c.SetCeiling | c.ChangeGrant
+    | c.StartBackfill | c.CancelBackfill | c.DeclareDrain
+)  # fmt: skip
+
+
+def _decide_by_hand(state: State, command: _ByHand, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
+    match command:
+        case c.FireNow():
+            return fire_now(state, command, inputs)
+        case c.ReleaseFire():
+            return release_fire(state, command)
+        case c.CancelFire():
+            return cancel_fire(state, command)
+        case c.SetCeiling():
+            return set_ceiling(state, command, inputs)
+        case c.ChangeGrant():
+            return change_grant(state, command)
+        case c.StartBackfill():
+            return start_backfill(state, command, inputs)
+        case c.CancelBackfill():
+            return cancel_backfill(state, command)
+        case c.DeclareDrain():
+            return declare_drain(command, inputs)
         case _:
             assert_never(command)
 
@@ -145,18 +184,34 @@ def _create_trigger(state: State, command: c.CreateTrigger, inputs: Inputs) -> t
             f'trigger "{state.tenant}/{command.trigger}" exists',
             "change it: fireledger trigger amend TENANT/TRIGGER",
         )
-    if len(state.triggers) >= TRIGGERS_PER_TENANT_MAX and command.trigger not in state.triggers:
-        return Rejection(RejectionCode.TOO_MANY_TRIGGERS, f"a tenant has at most {TRIGGERS_PER_TENANT_MAX} triggers")
-    refused = _refuse_definition(state, command, inputs)
+    refused = _refuse_one_more(state, command.trigger) or _refuse_definition(state, command, inputs)
     if refused is not None:
         return refused
     return (e.TriggerCreated(trigger=command.trigger, definition=command.definition, paused=command.paused),)
 
 
+def _refuse_one_more(state: State, name: str) -> Rejection | None:
+    if len(state.triggers) < TRIGGERS_PER_TENANT_MAX:
+        return None
+    if sum(not trigger.deleted for trigger in state.triggers.values()) >= TRIGGERS_PER_TENANT_MAX:
+        return Rejection(
+            RejectionCode.TOO_MANY_TRIGGERS,
+            f"a tenant has at most {TRIGGERS_PER_TENANT_MAX} triggers",
+            f"delete one that is not needed: fireledger trigger list {state.tenant}",
+        )
+    if name not in state.triggers and len(state.triggers) >= TRIGGER_NAMES_MAX:
+        return Rejection(
+            RejectionCode.TOO_MANY_TRIGGERS,
+            f"a tenant's book knows at most {TRIGGER_NAMES_MAX} names of triggers, deleted ones included",
+            "use a deleted trigger's name again",
+        )
+    return None
+
+
 def _amend_trigger(state: State, command: c.AmendTrigger, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
     trigger = state.live(command.trigger)
     if trigger is None:
-        return _no_trigger(state, command.trigger)
+        return no_trigger(state.tenant, command.trigger)
     if trigger.definition == command.definition and trigger.quarantine is None:
         return ()
     same = same_timing(trigger.segments[-1], command.definition)
@@ -250,7 +305,7 @@ def _refuse_definition(
 def _pause_trigger(state: State, command: c.PauseTrigger) -> tuple[e.BookEntry, ...] | Rejection:
     trigger = state.live(command.trigger)
     if trigger is None:
-        return _no_trigger(state, command.trigger)
+        return no_trigger(state.tenant, command.trigger)
     if trigger.paused:
         return Rejection(
             RejectionCode.ALREADY_PAUSED,
@@ -269,7 +324,7 @@ def _pause_trigger(state: State, command: c.PauseTrigger) -> tuple[e.BookEntry, 
 def _resume_trigger(state: State, command: c.ResumeTrigger, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
     trigger = state.live(command.trigger)
     if trigger is None:
-        return _no_trigger(state, command.trigger)
+        return no_trigger(state.tenant, command.trigger)
     if not trigger.paused:
         return Rejection(
             RejectionCode.NOT_PAUSED,
@@ -292,7 +347,7 @@ def _count_owed(state: State, trigger: TriggerState, inputs: Inputs) -> int:
 def _delete_trigger(state: State, command: c.DeleteTrigger, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
     trigger = state.live(command.trigger)
     if trigger is None:
-        return _no_trigger(state, command.trigger)
+        return no_trigger(state.tenant, command.trigger)
     gives_up = _gives_up(trigger, inputs)
     cancelled: list[e.BookEntry] = [*_quarantined(trigger, inputs)] if gives_up else []
     cancelled.extend(
@@ -305,9 +360,24 @@ def _delete_trigger(state: State, command: c.DeleteTrigger, inputs: Inputs) -> t
         )
         for fire in trigger.waiting
     )
+    cancelled.extend(_ended(trigger.name, fire) for fire in trigger.open if fire.retry_at is not None)
+    if trigger.backfill is not None:
+        cancelled.append(backfill_cancelled(trigger, trigger.backfill))
     if not (gives_up or exhausted(trigger)):
         cancelled.extend(guarded(trigger.name, _cancelled_instants, state, trigger, inputs))
     return (*cancelled, e.TriggerDeleted(trigger=trigger.name))
+
+
+def _ended(trigger: str, fire: OpenFire) -> e.FireFinished:
+    """A fire whose next attempt waited when its trigger was deleted."""
+    return e.FireFinished(
+        trigger=trigger,
+        scheduled=fire.scheduled,
+        sequence=fire.sequence,
+        outcome="failed",
+        cause="trigger deleted",
+        attempt=fire.attempt,
+    )
 
 
 def _cancelled_instants(state: State, trigger: TriggerState, inputs: Inputs) -> list[e.InstantsResolved]:
@@ -348,11 +418,3 @@ def _undecided(timeline: Timeline, until: int) -> Iterator[int]:
 
 def _cancelled(trigger: str, first: int, last: int, count: int) -> e.InstantsResolved:
     return e.InstantsResolved(trigger=trigger, first=first, last=last, count=count, state="cancelled", cause="deleted")
-
-
-def _no_trigger(state: State, name: str) -> Rejection:
-    return Rejection(
-        RejectionCode.TRIGGER_MISSING,
-        f'trigger "{state.tenant}/{name[:140]}" does not exist',
-        "see what exists: fireledger trigger list TENANT",
-    )

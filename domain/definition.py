@@ -41,6 +41,18 @@ def open_plain(sealed: Sealed) -> bytes:
     return sealed.data
 
 
+class Retry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a failed attempt is made again: after ``base``, then each time ``factor`` hundredths longer, up to ``cap``.
+
+    ``attempts`` counts the first one too, so 1 means no retry. Durations in microseconds.
+    """
+
+    attempts: int = limits.ATTEMPTS_DEFAULT
+    base: int = limits.RETRY_BASE_DEFAULT
+    factor: int = limits.RETRY_FACTOR_DEFAULT
+    cap: int = limits.RETRY_CAP_DEFAULT
+
+
 class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a trigger says of itself. Durations in microseconds, instants in microseconds since the epoch.
 
@@ -69,11 +81,16 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     not_after: int | None = None
     max_fires: int | None = None
     excluded: tuple[int, ...] = ()
+    retry: Retry = Retry()
 
 
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tenant's own settings: default zone, fires per second, default jitter window in microseconds."""
+    """A tenant's own settings: default zone, fires per second, default jitter window in microseconds.
+
+    ``catch_up_percent`` is the share of the quota at which its catch-up fires are released, and its backfill fires.
+    """
 
     zone: str = "UTC"
     quota_per_second: int = limits.QUOTA_DEFAULT_PER_SECOND
     default_jitter: int = 0
+    catch_up_percent: int = limits.CATCH_UP_PERCENT_DEFAULT

@@ -1,5 +1,8 @@
 """When a trigger next has something to decide: the rows of the due index."""
 
+from .backfill import backfill_next
+from .lanes import lane_ready_at, waiting_ready_at
+from .limits import BACKFILL_WAITING_MAX, FIRES_OPEN_MAX
 from .owed import Timeline
 from .state import State, TriggerState
 from .zones import ZoneLibrary
@@ -8,17 +11,23 @@ AT_ONCE = 0
 """A due instant in the past: there is something to decide whatever the time is."""
 
 
-def next_due(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
+def next_due(state: State, trigger: TriggerState, zones: ZoneLibrary, *, waiting: bool = True) -> int | None:
     """The instant from which ``decide`` has something to say about this trigger, or None for never.
 
-    Covers the next release, waiting fires that nothing blocks, and ends of outcome windows. New attempt
-    records make a trigger due by themselves and are not seen from here.
+    Covers the next release, retries, waiting fires that nothing blocks (unless ``waiting`` is False), the ends of
+    outcome windows and suspensions, and backfills. New attempt records make a trigger due by themselves and are not
+    seen from here; neither are the shared rates of the lanes, and shedding.
     """
     candidates = [fire.deadline for fire in trigger.open if fire.deadline is not None]
-    if trigger.deciding:
-        if trigger.waiting and (not trigger.open or trigger.definition.overlap == "allow"):
-            return AT_ONCE
+    candidates.extend(_suspensions(state, trigger))
+    if state.deciding(trigger):
+        candidates.extend(_retries(state, trigger))
+        if waiting and not _blocked(trigger):
+            ready = waiting_ready_at(state, trigger)
+            candidates.extend(() if ready is None else (ready,))
         candidates.extend(_releases(state, trigger, zones))
+        if trigger.backfill is not None:
+            candidates.extend(_backfill(state, trigger, zones))
     return min(candidates, default=None)
 
 
@@ -26,6 +35,25 @@ def exhausted(trigger: TriggerState) -> bool:
     """Whether the trigger has made its maximum number of fires."""
     limit = trigger.definition.max_fires
     return limit is not None and trigger.fired_count >= limit
+
+
+def _blocked(trigger: TriggerState) -> bool:
+    open_count = len(trigger.open)
+    return open_count > 0 and (trigger.definition.overlap != "allow" or open_count >= FIRES_OPEN_MAX)
+
+
+def _suspensions(state: State, trigger: TriggerState) -> list[int]:
+    if trigger.deleted:
+        return []
+    ends = [until for until in (state.suspended_until, trigger.suspended_until) if until is not None]
+    if trigger.suspended_until is None and any(ceiling.exhausted or ceiling.later for ceiling in trigger.ceilings):
+        ends.append(AT_ONCE)
+    return ends
+
+
+def _retries(state: State, trigger: TriggerState) -> list[int]:
+    waiting = [(fire.retry_at, fire.lane) for fire in trigger.open if fire.retry_at is not None]
+    return [max(at, lane_ready_at(state, lane)) for at, lane in waiting]
 
 
 def _releases(state: State, trigger: TriggerState, zones: ZoneLibrary) -> list[int]:
@@ -40,3 +68,16 @@ def _releases(state: State, trigger: TriggerState, zones: ZoneLibrary) -> list[i
         elif segment.until is not None:
             found.append(AT_ONCE)
     return found
+
+
+def _backfill(state: State, trigger: TriggerState, zones: ZoneLibrary) -> list[int]:
+    """At once while instants of a backfill are to be decided, or it is to be ended."""
+    backfill = trigger.backfill
+    assert backfill is not None, "asked for triggers with a backfill only"
+    waiting = sum(fire.lane == "backfill" for fire in trigger.waiting)
+    if waiting == 0:
+        return [AT_ONCE]
+    if waiting > BACKFILL_WAITING_MAX // 2:
+        return []
+    timeline = Timeline(state, trigger, backfill.segment, zones)
+    return [] if backfill_next(timeline, backfill.fired) is None else [AT_ONCE]

@@ -25,6 +25,8 @@ Outcome = Literal["succeeded", "failed", "unknown"]
 ResultKind = Literal["succeeded", "retryable", "final", "held", "timeout", "accepted"]
 RecordKind = Literal["started", "result", "reported"]
 OnResume = Literal["policy", "skip"]
+Period = Literal["day", "week", "month"]
+GrantKind = Literal["backfill", "horizon", "quota"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -147,22 +149,41 @@ class CeilingSet(Entry, frozen=True, kw_only=True, tag="ceiling.set.v1"):
 
     trigger: str | None
     amount: int | None
-    per: Literal["day", "week", "month"]
+    per: Period
     before: int | None = None
+
+
+class SpendPeriodBegun(Entry, frozen=True, kw_only=True, tag="spend.period-begun.v1"):
+    """A ceiling's next period, [start, end): costs observed from here on count in it."""
+
+    trigger: str | None
+    per: Period
+    start: int
+    end: int
 
 
 class GrantChanged(Entry, frozen=True, kw_only=True, tag="grant.changed.v1"):
     """A grant apart from authorship: who may backfill, widen the horizon or the quota; with the value before."""
 
-    grant: Literal["backfill", "horizon", "quota"]
+    grant: GrantKind
     trigger: str | None
     value: int | None
     before: int | None
     holder: str
 
 
+class Span(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A stretch of a trigger's instants, both ends included."""
+
+    first: int
+    last: int
+
+
 class BackfillStarted(Entry, frozen=True, kw_only=True, tag="backfill.started.v1"):
-    """A labelled range of instants to fire again or for the first time, at a rate, in its own lane."""
+    """The instants in [start, end) fire again or for the first time, at a rate, in their own lane.
+
+    ``only_missing`` leaves out the instants in ``fired``, the stretches that had fired when it was asked for.
+    """
 
     trigger: str
     backfill: str
@@ -171,6 +192,7 @@ class BackfillStarted(Entry, frozen=True, kw_only=True, tag="backfill.started.v1
     only_missing: bool
     rate_per_second: int
     grant_holder: str
+    fired: tuple[Span, ...] = ()
 
 
 class BackfillEnded(Entry, frozen=True, kw_only=True, tag="backfill.ended.v1"):
@@ -207,6 +229,13 @@ class FireDecided(FireEntry, frozen=True, kw_only=True, tag="fire.decided.v1"):
     lane: Lane
     cause: FireCause
     over_quota: bool = False
+
+
+class FireRequested(FireEntry, frozen=True, kw_only=True, tag="fire.requested.v1"):
+    """A person asks for a fire now, beside the schedule; the scheduler releases it."""
+
+    definition_page: int
+    by: str
 
 
 class FireReleased(FireEntry, frozen=True, kw_only=True, tag="fire.released.v1"):
@@ -320,9 +349,9 @@ class BookClosed(Entry, frozen=True, kw_only=True, tag="book.closed.v1"):
 BookEntry = (
     TenantCreated | TenantAmended | ZoneDataAdopted
     | TriggerCreated | TriggerAmended | SegmentSettled | TriggerPaused | TriggerResumed | TriggerDeleted
-    | TriggerQuarantined | TriggerSuspended | SuspensionEnded | CeilingSet | GrantChanged
+    | TriggerQuarantined | TriggerSuspended | SuspensionEnded | CeilingSet | SpendPeriodBegun | GrantChanged
     | BackfillStarted | BackfillEnded | DrainDeclared | PayloadKeyDestroyed
-    | FireDecided | FireReleased | InstantsResolved | FireWithdrawn | RetryScheduled | FireHeld
+    | FireDecided | FireRequested | FireReleased | InstantsResolved | FireWithdrawn | RetryScheduled | FireHeld
     | HeldFireReleased | FireFinished | AttemptObserved
     | ClockNoted | RollbackRecorded | LossAccepted | BookClosed
 )  # fmt: skip

@@ -4,18 +4,25 @@ Pure and total over effective pages; an entry that cannot follow from the state 
 raises AssertionError, because a page that was decided from this very state cannot hold it.
 """
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
 
 from . import entries as e
+from .ceilings import begun, charged
 from .due import exhausted
+from .lanes import backfill_pace, catch_up_pace, quota_pace
 from .limits import EARLIER_MARKS_MAX, MARK_KEPT, REQUEST_MEMORY
 from .page import MalformedPage, Page, decode_attempts, decode_page, is_effective
 from .rezone import goes_by_local_time
 from .state import (
     Adoption,
+    Backfill,
+    Bucket,
+    Ceiling,
     DefaultJitter,
+    Grant,
     Mark,
     OpenFire,
     Pause,
@@ -24,19 +31,23 @@ from .state import (
     State,
     TriggerState,
     WaitingFire,
+    backfill_segment,
     needed_jitters,
+    needed_suspensions,
     same_timing,
     segment_of,
 )
 
-RecordedOnly = (
-    e.TriggerSuspended | e.SuspensionEnded | e.CeilingSet | e.GrantChanged | e.BackfillStarted | e.BackfillEnded
-    | e.DrainDeclared | e.PayloadKeyDestroyed | e.RetryScheduled | e.HeldFireReleased | e.ClockNoted
+RecordedOnly = e.DrainDeclared | e.PayloadKeyDestroyed | e.ClockNoted
+"""Entries that stand in the book without anything being decided by them."""
+ByHandEntry = (
+    e.FireRequested | e.HeldFireReleased | e.TriggerSuspended | e.SuspensionEnded | e.CeilingSet | e.SpendPeriodBegun
+    | e.GrantChanged | e.BackfillStarted | e.BackfillEnded
 )  # fmt: skip
 RareEntry = (
     e.TenantCreated | e.TenantAmended | e.ZoneDataAdopted | e.TriggerCreated | e.TriggerAmended | e.SegmentSettled
     | e.TriggerPaused | e.TriggerResumed | e.TriggerDeleted | e.TriggerQuarantined | e.RollbackRecorded
-    | e.LossAccepted | e.BookClosed | RecordedOnly
+    | e.LossAccepted | e.BookClosed | RecordedOnly | ByHandEntry
 )  # fmt: skip
 
 
@@ -59,25 +70,24 @@ def evolve(state: State, page: Page, stamped_at: int) -> State:
         requests = {key: seen for key, seen in requests.items() if seen.at > oldest}
         requests[page.request_id] = RememberedRequest(page.inputs.now, page.request_sha256, page.number)
     return replace(
-        draft.state,
+        draft.folded(),
         tenant=page.tenant,
         page=page.number,
         effective_page=page.number,
         now=page.inputs.now,
         as_of=draft.surviving if draft.surviving is not None else max(state.as_of, page.inputs.as_of),
-        triggers=draft.triggers,
         requests=requests,
     )
 
 
-def fold_observed(state: State, observed: tuple[e.AttemptObserved, ...], now: int) -> State:
-    """The state as a page's leading observed entries leave it, before anything is decided by them."""
-    if not observed:
+def fold_entries(state: State, entries: Sequence[e.BookEntry], now: int) -> State:
+    """The state as a page's leading entries leave it, before anything else is decided in that page."""
+    if not entries:
         return state
     draft = _Draft(state, now, state.page + 1)
-    for entry in observed:
+    for entry in entries:
         draft.apply(entry)
-    return replace(draft.state, triggers=draft.triggers)
+    return draft.folded()
 
 
 class _Draft:
@@ -86,9 +96,24 @@ class _Draft:
     def __init__(self, state: State, now: int, page: int) -> None:
         self.state = state
         self.triggers = dict(state.triggers)
+        self.quota = state.quota
+        self.catch_up = state.catch_up
+        self.backfill_pace = state.backfill_pace
+        self.late_count = state.late_count
         self.now = now
         self.page = page
         self.surviving: int | None = None
+
+    def folded(self) -> State:
+        """The state with all that was applied."""
+        return replace(
+            self.state,
+            triggers=self.triggers,
+            quota=self.quota,
+            catch_up=self.catch_up,
+            backfill_pace=self.backfill_pace,
+            late_count=self.late_count,
+        )
 
     def apply(self, entry: e.BookEntry) -> None:
         """Fold one entry. The most frequent kinds come first."""
@@ -105,8 +130,10 @@ class _Draft:
                 _fire_decided(self, entry)
             case e.FireWithdrawn():
                 _fire_withdrawn(self, entry)
+            case e.RetryScheduled():
+                _change_open(self, entry, retry_at=entry.at)
             case e.FireHeld():
-                _fire_held(self, entry)
+                _change_open(self, entry, held=True, retry_at=None)
             case _:
                 self._apply_rare(entry)
 
@@ -135,9 +162,32 @@ class _Draft:
             case e.LossAccepted():
                 _loss_accepted(self, entry)
             case e.BookClosed():
-                _book_closed(self)
+                self.state = replace(self.state, closed=True)
+            case e.DrainDeclared() | e.PayloadKeyDestroyed() | e.ClockNoted():
+                pass
             case _:
-                _recorded_only(entry)
+                self._apply_by_hand(entry)
+
+    def _apply_by_hand(self, entry: ByHandEntry) -> None:
+        match entry:
+            case e.FireRequested():
+                _fire_requested(self, entry)
+            case e.HeldFireReleased():
+                _change_open(self, entry, held=False, retry_at=self.now)
+            case e.TriggerSuspended():
+                _suspended(self, entry)
+            case e.SuspensionEnded():
+                _suspension_ended(self, entry)
+            case e.CeilingSet() | e.SpendPeriodBegun():
+                _ceiling_changed(self, entry)
+            case e.GrantChanged():
+                _grant_changed(self, entry)
+            case e.BackfillStarted():
+                _backfill_started(self, entry)
+            case e.BackfillEnded():
+                self.put(replace(self.trigger(entry.trigger), backfill=None))
+            case _:
+                assert_never(entry)
 
     def trigger(self, name: str) -> TriggerState:
         """The trigger an entry names; it must exist."""
@@ -148,27 +198,6 @@ class _Draft:
     def put(self, trigger: TriggerState) -> None:
         """Store a trigger's new state."""
         self.triggers[trigger.name] = trigger
-
-
-def _recorded_only(entry: RecordedOnly) -> None:
-    """Entries that this logic version keeps in the book without deciding anything by them."""
-    match entry:
-        case (
-            e.TriggerSuspended()
-            | e.SuspensionEnded()
-            | e.CeilingSet()
-            | e.GrantChanged()
-            | e.BackfillStarted()
-            | e.BackfillEnded()
-            | e.DrainDeclared()
-            | e.PayloadKeyDestroyed()
-            | e.RetryScheduled()
-            | e.HeldFireReleased()
-            | e.ClockNoted()
-        ):
-            return
-        case _:
-            assert_never(entry)
 
 
 def _tenant_settings(draft: _Draft, entry: e.TenantCreated | e.TenantAmended) -> None:
@@ -258,7 +287,18 @@ def _trigger_resumed(draft: _Draft, entry: e.TriggerResumed) -> None:
 
 def _trigger_deleted(draft: _Draft, entry: e.TriggerDeleted) -> None:
     trigger = draft.trigger(entry.trigger)
-    draft.put(replace(trigger, deleted=True, segments=(), pauses=(), quarantine=None, waiting=()))
+    draft.put(
+        TriggerState(
+            name=trigger.name,
+            definition=trigger.definition,
+            definition_page=trigger.definition_page,
+            segments=(),
+            deleted=True,
+            fired_count=trigger.fired_count,
+            next_run_number=trigger.next_run_number,
+            open=trigger.open,
+        )
+    )
 
 
 def _trigger_quarantined(draft: _Draft, entry: e.TriggerQuarantined) -> None:
@@ -269,6 +309,8 @@ def _trigger_quarantined(draft: _Draft, entry: e.TriggerQuarantined) -> None:
 
 def _fire_decided(draft: _Draft, entry: e.FireDecided) -> None:
     trigger = _mark(draft, draft.trigger(entry.trigger), entry.scheduled, entry.sequence)
+    if entry.lane == "backfill":
+        trigger = _backfill_decided(trigger, entry.scheduled)
     waiting = WaitingFire(
         scheduled=entry.scheduled,
         sequence=entry.sequence,
@@ -278,19 +320,41 @@ def _fire_decided(draft: _Draft, entry: e.FireDecided) -> None:
         definition_page=entry.definition_page,
         over_quota=entry.over_quota,
     )
-    draft.put(replace(trigger, fired_count=trigger.fired_count + 1, waiting=(*trigger.waiting, waiting)))
+    draft.put(replace(trigger, fired_count=trigger.fired_count + _counted(entry), waiting=(*trigger.waiting, waiting)))
+
+
+def _counted(entry: e.FireEntry) -> int:
+    """What a fire counts towards the maximum of fires: those by hand and of a backfill stand beside the schedule."""
+    return 0 if entry.sequence else 1
+
+
+def _fire_requested(draft: _Draft, entry: e.FireRequested) -> None:
+    trigger = _mark(draft, draft.trigger(entry.trigger), entry.scheduled, entry.sequence)
+    waiting = WaitingFire(
+        scheduled=entry.scheduled,
+        sequence=entry.sequence,
+        release=entry.scheduled,
+        lane="on-time",
+        cause="by-hand",
+        definition_page=entry.definition_page,
+        over_quota=False,
+    )
+    draft.put(replace(trigger, waiting=(*trigger.waiting, waiting)))
 
 
 def _fire_released(draft: _Draft, entry: e.FireReleased) -> None:
     trigger = draft.trigger(entry.trigger)
     if entry.decides:
         trigger = _mark(draft, trigger, entry.scheduled, entry.sequence)
-        trigger = replace(trigger, fired_count=trigger.fired_count + 1)
+        trigger = replace(trigger, fired_count=trigger.fired_count + _counted(entry))
+    backfill = _paced(draft, trigger.backfill, entry)
     fire = OpenFire(
         scheduled=entry.scheduled,
         sequence=entry.sequence,
         release=entry.release,
         lane=entry.lane,
+        cause=entry.cause,
+        over_quota=entry.over_quota,
         definition_page=entry.definition_page,
         attempt=entry.attempt,
         released_at=draft.now,
@@ -301,8 +365,26 @@ def _fire_released(draft: _Draft, entry: e.FireReleased) -> None:
             trigger,
             open=(*(f for f in trigger.open if not _is(f, entry)), fire),
             waiting=tuple(f for f in trigger.waiting if not _is(f, entry)),
+            backfill=backfill,
         )
     )
+
+
+def _paced(draft: _Draft, backfill: Backfill | None, entry: e.FireReleased) -> Backfill | None:
+    """Take the release from the tenant's buckets; the backfill as the release leaves it."""
+    settings = draft.state.settings
+    assert settings is not None, "fires are released in books of tenants that exist"
+    if entry.lane == "catch-up":
+        draft.catch_up = catch_up_pace(settings).taken(draft.catch_up, draft.now)
+    elif entry.lane == "backfill":
+        draft.backfill_pace = catch_up_pace(settings).taken(draft.backfill_pace, draft.now)
+        if backfill is not None:
+            pace = backfill_pace(backfill).taken(backfill.pace, draft.now)
+            first = entry.attempt == 1
+            return replace(backfill, pace=pace, released_count=backfill.released_count + first)
+    elif not entry.over_quota:
+        draft.quota = quota_pace(settings).taken(draft.quota, draft.now)
+    return backfill
 
 
 def _instants_resolved(draft: _Draft, entry: e.InstantsResolved) -> None:
@@ -313,12 +395,8 @@ def _instants_resolved(draft: _Draft, entry: e.InstantsResolved) -> None:
 def _fire_withdrawn(draft: _Draft, entry: e.FireWithdrawn) -> None:
     trigger = draft.trigger(entry.trigger)
     waiting = tuple(fire for fire in trigger.waiting if not _is(fire, entry))
-    gone = len(trigger.waiting) - len(waiting)
+    gone = 0 if len(waiting) == len(trigger.waiting) else _counted(entry)
     draft.put(replace(trigger, waiting=waiting, fired_count=trigger.fired_count - gone))
-
-
-def _fire_held(draft: _Draft, entry: e.FireHeld) -> None:
-    _change_open(draft, entry, held=True)
 
 
 def _fire_finished(draft: _Draft, entry: e.FireFinished) -> None:
@@ -327,27 +405,127 @@ def _fire_finished(draft: _Draft, entry: e.FireFinished) -> None:
 
 
 def _attempt_observed(draft: _Draft, entry: e.AttemptObserved) -> None:
-    if entry.record == "started" and entry.trigger in draft.triggers:
-        _change_open(draft, entry, started_at=entry.stamped_at)
-
-
-def _change_open(
-    draft: _Draft, entry: e.FireHeld | e.AttemptObserved, *, held: bool | None = None, started_at: int | None = None
-) -> None:
-    trigger = draft.trigger(entry.trigger)
-    if not any(_is(fire, entry) and fire.attempt == entry.attempt for fire in trigger.open):
+    trigger = draft.triggers.get(entry.trigger)
+    if trigger is None:
         return
+    if entry.record == "started":
+        _change_open(draft, entry, started_at=entry.stamped_at)
+        return
+    if not any(_is(fire, entry) and fire.attempt == entry.attempt for fire in trigger.open):
+        draft.late_count += 1
+    if entry.cost:
+        if trigger.ceilings:
+            draft.put(replace(trigger, ceilings=charged(trigger.ceilings, entry.cost, draft.now)))
+        if draft.state.ceilings:
+            draft.state = replace(draft.state, ceilings=charged(draft.state.ceilings, entry.cost, draft.now))
 
-    def changed(fire: OpenFire) -> OpenFire:
-        if not (_is(fire, entry) and fire.attempt == entry.attempt):
-            return fire
-        return replace(
-            fire,
-            held=fire.held if held is None else held,
-            started_at=fire.started_at if started_at is None else max(started_at, fire.started_at or 0),
+
+_OpenChange = e.FireHeld | e.AttemptObserved | e.RetryScheduled | e.HeldFireReleased
+
+
+def _change_open(draft: _Draft, entry: _OpenChange, **changes: int | bool | None) -> None:
+    """Change the open fire that the entry is about, if it still is at that attempt."""
+    trigger = draft.trigger(entry.trigger)
+    found = next((fire for fire in trigger.open if _is(fire, entry) and _at_attempt(fire, entry)), None)
+    if found is None:
+        return
+    if isinstance(entry, e.AttemptObserved):
+        changes = {"started_at": max(entry.stamped_at, found.started_at or 0)}
+    changed = replace(found, **changes)
+    draft.put(replace(trigger, open=tuple(changed if fire is found else fire for fire in trigger.open)))
+
+
+def _at_attempt(fire: OpenFire, entry: _OpenChange) -> bool:
+    match entry:
+        case e.HeldFireReleased():
+            return True
+        case e.RetryScheduled():
+            return fire.attempt == entry.attempt - 1
+        case _:
+            return fire.attempt == entry.attempt
+
+
+def _suspended(draft: _Draft, entry: e.TriggerSuspended) -> None:
+    begun_now = Pause(draft.now, None, "skip", "suspended")
+    if entry.trigger is None:
+        suspensions = draft.state.suspensions
+        if draft.state.suspended_until is None:
+            suspensions = (*needed_suspensions(suspensions, draft.triggers), begun_now)
+        draft.state = replace(draft.state, suspended_until=entry.until, suspensions=suspensions)
+        return
+    trigger = draft.trigger(entry.trigger)
+    pauses = trigger.pauses if trigger.suspended_until is not None else (*trigger.pauses, begun_now)
+    draft.put(replace(trigger, suspended_until=entry.until, pauses=pauses))
+
+
+def _suspension_ended(draft: _Draft, entry: e.SuspensionEnded) -> None:
+    if entry.trigger is None:
+        suspensions = _suspensions_ended(draft.state.suspensions, draft.now)
+        draft.state = replace(draft.state, suspended_until=None, suspensions=suspensions)
+        return
+    trigger = draft.trigger(entry.trigger)
+    draft.put(replace(trigger, suspended_until=None, pauses=_suspensions_ended(trigger.pauses, draft.now)))
+
+
+def _suspensions_ended(pauses: tuple[Pause, ...], now: int) -> tuple[Pause, ...]:
+    return tuple(replace(p, end=now) if p.end is None and p.cause == "suspended" else p for p in pauses)
+
+
+def _ceiling_changed(draft: _Draft, entry: e.CeilingSet | e.SpendPeriodBegun) -> None:
+    if entry.trigger is None:
+        draft.state = replace(draft.state, ceilings=_ceilings_with(draft.state.ceilings, entry))
+        return
+    trigger = draft.trigger(entry.trigger)
+    draft.put(replace(trigger, ceilings=_ceilings_with(trigger.ceilings, entry)))
+
+
+def _ceilings_with(ceilings: tuple[Ceiling, ...], entry: e.CeilingSet | e.SpendPeriodBegun) -> tuple[Ceiling, ...]:
+    others = tuple(ceiling for ceiling in ceilings if ceiling.per != entry.per)
+    before = next((ceiling for ceiling in ceilings if ceiling.per == entry.per), None)
+    if isinstance(entry, e.SpendPeriodBegun):
+        assert before is not None, f"no ceiling per {entry.per}"
+        return (*others, begun(before, entry.start, entry.end))
+    if entry.amount is None:
+        return others
+    changed = Ceiling(per=entry.per, amount=entry.amount) if before is None else replace(before, amount=entry.amount)
+    return (*others, changed)
+
+
+def _grant_changed(draft: _Draft, entry: e.GrantChanged) -> None:
+    others = tuple(g for g in draft.state.grants if (g.grant, g.trigger) != (entry.grant, entry.trigger))
+    given = (
+        ()
+        if entry.value is None
+        else (Grant(grant=entry.grant, trigger=entry.trigger, value=entry.value, holder=entry.holder),)
+    )
+    draft.state = replace(draft.state, grants=(*others, *given))
+
+
+def _backfill_started(draft: _Draft, entry: e.BackfillStarted) -> None:
+    trigger = draft.trigger(entry.trigger)
+    segment = backfill_segment(draft.state, trigger.definition, entry.start, entry.end)
+    draft.put(
+        replace(
+            trigger,
+            backfill=Backfill(
+                label=entry.backfill,
+                segment=segment,
+                rate_per_second=entry.rate_per_second,
+                fired=entry.fired,
+                started_at=draft.now,
+                by=entry.grant_holder,
+                pace=Bucket(0, 0),
+            ),
         )
+    )
 
-    draft.put(replace(trigger, open=tuple(changed(fire) for fire in trigger.open)))
+
+def _backfill_decided(trigger: TriggerState, scheduled: int) -> TriggerState:
+    backfill = trigger.backfill
+    assert backfill is not None, f'trigger "{trigger.name}" has no backfill'
+    mark = replace(backfill.segment.mark, decided=scheduled)
+    segment = replace(backfill.segment, mark=mark)
+    return replace(trigger, backfill=replace(backfill, segment=segment, decided_count=backfill.decided_count + 1))
 
 
 def _rollback(draft: _Draft, entry: e.RollbackRecorded) -> None:
@@ -369,10 +547,6 @@ def _rollback(draft: _Draft, entry: e.RollbackRecorded) -> None:
 
 def _loss_accepted(draft: _Draft, entry: e.LossAccepted) -> None:
     draft.surviving = entry.surviving_sequence
-
-
-def _book_closed(draft: _Draft) -> None:
-    draft.state = replace(draft.state, closed=True)
 
 
 def _is(fire: OpenFire | WaitingFire, entry: e.FireEntry) -> bool:

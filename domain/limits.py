@@ -54,11 +54,51 @@ ATTEMPT_TIMEOUT_MAX = Duration(15 * MINUTE)
 """How long one call may take."""
 ATTEMPT_RESEND_DELAY = Duration(5 * SECOND)
 """A call whose dispatcher died is sent again no earlier than its timeout plus this."""
+RETRY_BASE_DEFAULT = Duration(1 * MINUTE)
+RETRY_BASE_MIN = Duration(1 * SECOND)
+"""The wait before the second attempt."""
+RETRY_FACTOR_DEFAULT = 200
+RETRY_FACTOR_MIN = 100
+RETRY_FACTOR_MAX = 1_000
+"""By how much each wait is longer than the one before, in hundredths: 1, 2, 4, 8 minutes by default."""
+RETRY_CAP_DEFAULT = Duration(1 * HOUR)
+RETRY_CAP_MAX = Duration(24 * HOUR)
+"""The longest wait that the factor leads to; also the longest Retry-After that is honoured."""
+ATTEMPTS_DEFAULT = 5
+ATTEMPTS_MAX = 50
+"""Attempts of one fire, the first included."""
+RETRY_SPREAD_PERCENT = 25
+"""A retry waits up to this much longer than its nominal wait, spread by fire key and attempt."""
 JITTER_MAX = Duration(24 * HOUR)
 """A jitter window; it also never exceeds the gap to the next instant."""
 QUOTA_DEFAULT_PER_SECOND = 100
 QUOTA_MAX_PER_SECOND = 100_000
 """On-time fires a tenant may make each second before they are marked over-quota."""
+CATCH_UP_PERCENT_DEFAULT = 10
+"""The share of its quota at which a tenant's catch-up fires are released, and its backfill fires."""
+CATCH_UP_RATE_DEFAULT = 500
+BACKFILL_RATE_DEFAULT = 100
+"""Fires a second of all tenants together that the lane releases."""
+LANE_RATE_MAX = 100_000
+"""The highest accepted rate of a lane, and of one backfill."""
+PACE_STEP = Duration(200 * MILLISECOND)
+"""A paced lane is looked at about this often; between two looks its tokens gather."""
+FIRES_OPEN_MAX = 2_000
+"""Released fires of one trigger without an outcome; further ones wait, whatever the overlap rule says."""
+BACKFILL_WAITING_MAX = 1_000
+"""Fires of one backfill that are decided ahead of their release."""
+BACKFILL_SPANS_MAX = 2_000
+"""Stretches of already fired instants that one backfill can leave out."""
+BACKFILL_FIRES_MAX = 1_000_000
+"""The largest grant of fires to one backfill."""
+AMOUNT_MAX = 10**15
+"""The largest spend ceiling, and the largest cost that one outcome reports."""
+NAME_LENGTH_MAX = 64
+"""Characters of the name of who did something by hand, and of a backfill's label."""
+REASON_LENGTH_MAX = 200
+"""Characters of the reason given with a declaration."""
+DRAIN_MAX = Duration(7 * DAY)
+"""How long a lane may be declared to be behind."""
 PAYLOAD_BYTES_MAX = 64 * 1024
 TARGET_LENGTH_MAX = 2_048
 """Characters of a target."""
@@ -66,6 +106,8 @@ MESSAGE_LENGTH_MAX = 256
 """Characters of an executor's short message kept with a result."""
 TRIGGERS_PER_TENANT_MAX = 100_000
 """Live triggers in one book: keeps its state and a fold of it within one process's memory."""
+TRIGGER_NAMES_MAX = 400_000
+"""Names in one book, those of deleted triggers included: their run numbers are kept so that no key is reused."""
 MAX_FIRES_MAX = 1_000_000_000
 """Largest accepted maximum number of fires."""
 SEGMENTS_MAX = 64

@@ -13,13 +13,14 @@ from .instants import Instant
 from .jitter import release_of
 from .limits import TOLERANCE_MAX, TOLERANCE_MIN
 from .recurrence.exclusions import Occurrences, with_exclusions
-from .recurrence.recurrence import recurrence_of
-from .recurrence.schedule import IntervalSchedule
+from .recurrence.recurrence import local_text, recurrence_of
 from .rezone import Covered, Era, Eras, Rules, goes_by_local_time, named_times
 from .state import Mark, Pause, Segment, State, TriggerState
 from .zones import ZoneLibrary, ZoneRules
 
-Judgement = Literal["on-time", "missed", "missed-paused", "skip-paused", "skip-quarantined", "expired", "taken"]
+Judgement = Literal[
+    "on-time", "missed", "missed-paused", "skip-paused", "skip-quarantined", "skip-suspended", "expired", "taken"
+]
 """How an instant is judged; ``taken``: new zone data moved it onto a key that is decided already."""
 
 
@@ -148,6 +149,10 @@ class Timeline:
         key = FireKey(self._state.tenant, self._trigger.name, Instant(scheduled))
         return release_of(key, window, self._gap(scheduled))
 
+    def local_text(self, scheduled: int) -> str:
+        """The instant on the segment's own clock (see ``local_text``)."""
+        return local_text(scheduled, self._zone(self._zone_sha256))
+
     def window(self, scheduled: int) -> int:
         """The jitter window that holds for the instant: the segment's own, else the tenant's default of that time."""
         if self._segment.jitter is not None:
@@ -158,15 +163,19 @@ class Timeline:
                 window = default.window
         return window
 
-    def widest_window(self) -> int:
-        """The widest window that any instant of the segment can have."""
+    def clear_until(self, border: int) -> int:
+        """Up to here every instant of the segment is released at or before ``border``, however wide its window is.
+
+        A release never reaches the next instant, so of all instants up to the border only the last one can be
+        released after it. Nothing is enumerated.
+        """
+        last = self.recurrence.previous_before(border + 1)
+        return border if last is None else max(border - self._widest_window(), last - 1)
+
+    def _widest_window(self) -> int:
         if self._segment.jitter is not None:
-            window = self._segment.jitter
-        else:
-            window = max((default.window for default in self._state.default_jitters), default=0)
-        schedule = self._segment.schedule
-        # No window counts as wider than the gap to the next instant, which an interval tells at once.
-        return min(window, schedule.period) if isinstance(schedule, IntervalSchedule) else window
+            return self._segment.jitter
+        return max((default.window for default in self._state.default_jitters), default=0)
 
     def longest_tolerance(self) -> int:
         """No instant of the segment is forgiven for being later than this."""
@@ -211,7 +220,6 @@ def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: 
     """
     scan = _Scan(timeline, pauses, horizon, now)
     expiry = now - horizon - 1
-    window = timeline.widest_window()
     pieces: list[Run] = []
     position: int | None = None
     looked_at = timeline.looked_at_until()
@@ -222,13 +230,13 @@ def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: 
     for border in sorted({expiry, *_edges(pauses)}):
         if border > expiry:
             break
-        bulk_end = border - window
+        bulk_end = timeline.clear_until(border)
         pieces.extend(scan.bulk(position, bulk_end))
         position = bulk_end if position is None else max(position, bulk_end)
         pieces.extend(scan.singles(position, border))
         position = max(position, border)
     if not pauses:
-        missed_end = _before_newest(timeline, now - timeline.longest_tolerance() - window - 1, keep)
+        missed_end = _before_newest(timeline, timeline.clear_until(now - timeline.longest_tolerance() - 1), keep)
         if missed_end is not None:
             pieces.extend(scan.bulk(position, missed_end))
             position = missed_end if position is None else max(position, missed_end)
@@ -249,8 +257,7 @@ def _before_newest(timeline: Timeline, until: int, keep: int) -> int | None:
 
 def count_owed(timeline: Timeline, now: int) -> int:
     """How many undecided instants have a release ≤ now, exactly."""
-    window = timeline.widest_window()
-    clear = now - window
+    clear = timeline.clear_until(now)
     total = timeline.count_until(-(2**62), clear)
     scheduled = timeline.next_undecided(clear)
     while scheduled is not None and scheduled <= now:
@@ -303,6 +310,8 @@ class _Scan:
         inside = [p for p in self.pauses if p.start < owed.release and (p.end is None or owed.release <= p.end)]
         if any(pause.cause == "quarantined" for pause in inside):
             return "skip-quarantined"
+        if any(pause.cause == "suspended" for pause in inside):
+            return "skip-suspended"
         if any(pause.on_resume == "skip" for pause in inside):
             return "skip-paused"
         lateness = self.now - owed.release

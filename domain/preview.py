@@ -1,17 +1,29 @@
-"""Preview: the coming instants of a recurrence, by the very code that decides them."""
+"""Preview: the coming instants of a recurrence, or of a trigger, by the very code that decides them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
+from msgspec.structs import replace
+
+from .due import exhausted
+from .evolve import fold_entries
 from .identifiers import FireKey
+from .inputs import Inputs
 from .instants import Instant
 from .jitter import release_of
+from .owed import Timeline, count_owed
+from .page import PageInputs
 from .recurrence.exclusions import Occurrences
 from .recurrence.months import LOCAL_END_S
 from .recurrence.recurrence import local_text
-from .zones import ZoneRules
+from .state import State, TriggerState
+from .tick import tick
+from .zones import ZoneLibrary, ZoneRules
 
 _END = Instant(LOCAL_END_S * 1_000_000)
+_NO_LIMIT = 2**31
+"""Entries: a decision that is only looked at is not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,40 +35,91 @@ class Previewed:
     local: str
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewBounds:
-    """Limits on what is previewed, each inclusive and None for no limit: instants in microseconds."""
-
-    not_before: Instant | None = None
-    not_after: Instant | None = None
-
-
-NO_BOUNDS = PreviewBounds()
-
-
 def preview(
-    recurrence: Occurrences,
-    zone: ZoneRules,
-    *,
-    tenant: str,
-    trigger: str,
-    jitter_window: int,
-    after: int,
-    count: int,
-    until: int | None = None,
-    bounds: PreviewBounds = NO_BOUNDS,
+    recurrence: Occurrences, zone: ZoneRules, *, tenant: str, trigger: str, jitter_window: int, after: int, count: int
 ) -> list[Previewed]:
-    """At most ``count`` instants strictly after ``after``, up to and including ``until``.
+    """At most ``count`` instants of a recurrence that no book knows, strictly after ``after``.
 
-    The jitter window (microseconds) counts as no wider than the gap to the recurrence's next instant,
-    even when that one lies beyond a bound.
+    The jitter window (microseconds) counts as no wider than the gap to the recurrence's next instant.
     """
-    start = after if bounds.not_before is None else max(after, bounds.not_before - 1)
-    ends = [end for end in (until, bounds.not_after) if end is not None]
     previewed: list[Previewed] = []
-    for scheduled in islice(recurrence.between(start, min(ends, default=_END)), count):
+    for scheduled in islice(recurrence.between(after, _END), count):
         following = recurrence.next_after(scheduled)
         gap = None if following is None else following - scheduled
         release = release_of(FireKey(tenant, trigger, scheduled), jitter_window, gap)
         previewed.append(Previewed(scheduled, release, local_text(scheduled, zone)))
     return previewed
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """What is to come of a trigger after ``now``, as its book stands.
+
+    ``rows`` are its undecided instants whose release lies after ``now``, by scheduled instant. ``owed_count`` were
+    released up to ``now`` and are not decided yet: the rules for missed instants say what becomes of them. ``left``
+    is how many more fires its maximum allows once those are decided, None without a maximum; ``rows`` end with it.
+    """
+
+    rows: list[Previewed]
+    owed_count: int
+    left: int | None
+
+
+def coming(
+    state: State, trigger: TriggerState, zones: ZoneLibrary, *, now: int, count: int, after: int | None = None
+) -> Coming:
+    """At most ``count`` coming instants of a live trigger, strictly after ``after`` if that is given.
+
+    They are found by what the scheduler decides by: each segment with its own time-zone data, decided local times,
+    limits, exclusions and jitter. Every row is what a tick at its release decides in time, unless the book changes
+    before. Raises UnknownZoneData, and whatever deciding the trigger raises.
+    """
+    timelines = [Timeline(state, trigger, segment, zones) for segment in trigger.segments]
+    owed_count = 0 if exhausted(trigger) else sum(count_owed(timeline, now) for timeline in timelines)
+    left = _fires_left(state, trigger, zones, now) if owed_count else _unused(trigger)
+    if left is not None:
+        before = 0 if after is None else sum(_count_coming(timeline, now, after) for timeline in timelines)
+        count = min(count, max(0, left - before))
+    found = chain.from_iterable(_coming(timeline, now, after) for timeline in timelines)
+    return Coming(list(islice(found, count)), owed_count, left)
+
+
+def _coming(timeline: Timeline, now: int, after: int | None) -> Iterator[Previewed]:
+    # Instants that are clear of now are released already; those after it are coming, but for keys that are taken.
+    clear = timeline.clear_until(now)
+    scheduled = timeline.next_undecided(clear if after is None else max(after, clear))
+    while scheduled is not None:
+        release = timeline.release(scheduled)
+        if release > now and not timeline.taken(scheduled):
+            yield Previewed(scheduled, release, timeline.local_text(scheduled))
+        scheduled = timeline.next_undecided(scheduled)
+
+
+def _count_coming(timeline: Timeline, now: int, until: int) -> int:
+    """How many coming instants are scheduled up to ``until``, without listing those after ``now``."""
+    looked_at = max(now, timeline.looked_at_until() or now)
+    listed = 0
+    for previewed in _coming(timeline, now, None):
+        if previewed.scheduled > min(looked_at, until):
+            break
+        listed += 1
+    return listed + timeline.count_until(looked_at, until)
+
+
+def _unused(trigger: TriggerState) -> int | None:
+    limit = trigger.definition.max_fires
+    return None if limit is None else max(0, limit - trigger.fired_count)
+
+
+def _fires_left(state: State, trigger: TriggerState, zones: ZoneLibrary, now: int) -> int | None:
+    """What the maximum leaves once all that is owed is decided: the decision itself, on the trigger alone."""
+    unused = _unused(trigger)
+    if not unused:
+        return unused
+    recorded = PageInputs(
+        now=now, earliest=now, latest=now, clock_source="preview", as_of=state.as_of, owner="preview",
+        entry_limit=_NO_LIMIT,
+    )  # fmt: skip
+    alone = replace(state, triggers={trigger.name: trigger})
+    entries = tick(alone, Inputs(recorded=recorded, zones=zones, due=frozenset({trigger.name})))
+    return _unused(fold_entries(alone, entries, now).triggers[trigger.name])

@@ -22,11 +22,28 @@ class RejectionCode(StrEnum):
     TOO_MANY_REQUESTS = "too-many-requests"
     TOO_MANY_SEGMENTS = "too-many-segments"
     TOO_MANY_PAUSES = "too-many-pauses"
+    FIRE_MISSING = "fire-missing"
+    FIRE_UNDER_WAY = "fire-under-way"
+    FIRE_NOT_HELD = "fire-not-held"
+    TRIGGER_STOPPED = "trigger-stopped"
+    BACKFILL_RUNNING = "backfill-running"
+    BACKFILL_MISSING = "backfill-missing"
+    GRANT_MISSING = "grant-missing"
+    CEILING_MISSING = "ceiling-missing"
+    TOO_MANY_WAITING = "too-many-waiting"
     BOOK_CLOSED = "book-closed"
     NOT_SUPPORTED = "not-supported"
 
 
-_MISSING = frozenset({RejectionCode.TENANT_MISSING, RejectionCode.TRIGGER_MISSING})
+_MISSING = frozenset(
+    {
+        RejectionCode.TENANT_MISSING,
+        RejectionCode.TRIGGER_MISSING,
+        RejectionCode.FIRE_MISSING,
+        RejectionCode.BACKFILL_MISSING,
+        RejectionCode.CEILING_MISSING,
+    }
+)
 _CONFLICT = frozenset(
     {
         RejectionCode.TENANT_EXISTS,
@@ -36,6 +53,11 @@ _CONFLICT = frozenset(
         RejectionCode.REQUEST_ID_REUSED,
         RejectionCode.TOO_MANY_SEGMENTS,
         RejectionCode.TOO_MANY_PAUSES,
+        RejectionCode.FIRE_UNDER_WAY,
+        RejectionCode.FIRE_NOT_HELD,
+        RejectionCode.TRIGGER_STOPPED,
+        RejectionCode.BACKFILL_RUNNING,
+        RejectionCode.TOO_MANY_WAITING,
     }
 )
 
@@ -57,3 +79,12 @@ class Rejection:
         if self.code in _MISSING:
             return 3
         return 4 if self.code in _CONFLICT else 5
+
+
+def no_trigger(tenant: str, name: str) -> Rejection:
+    """The rejection of a command about a trigger that does not exist."""
+    return Rejection(
+        RejectionCode.TRIGGER_MISSING,
+        f'trigger "{tenant}/{name[:140]}" does not exist',
+        f"see what exists: fireledger trigger list {tenant}",
+    )

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from .definition import Definition, Fold, Gap, TenantSettings
-from .entries import FireCause, Lane, OnResume
+from .entries import FireCause, GrantKind, Lane, OnResume, Period, Span
 from .recurrence.schedule import Schedule
 
 
@@ -55,27 +55,36 @@ class Pause(msgspec.Struct, frozen=True, array_like=True):
     start: int
     end: int | None
     on_resume: OnResume
-    cause: Literal["paused", "quarantined"]
+    cause: Literal["paused", "quarantined", "suspended"]
 
 
 class OpenFire(msgspec.Struct, frozen=True, kw_only=True):
-    """A released fire without a terminal outcome. ``started_at``: broker time of the last started record."""
+    """A released fire without a terminal outcome.
+
+    ``attempt`` is the last released one, ``started_at`` the broker time of its last started record, and
+    ``retry_at`` when the next attempt is released, None while none waits.
+    """
 
     scheduled: int
     sequence: int
     release: int
     lane: Lane
+    cause: FireCause
+    over_quota: bool
     definition_page: int
     attempt: int
     released_at: int
     outcome_window: int
     started_at: int | None = None
     held: bool = False
+    retry_at: int | None = None
 
     @property
     def deadline(self) -> int | None:
-        """When the outcome window ends: None before the first start and while a person is asked."""
-        return None if self.started_at is None or self.held else self.started_at + self.outcome_window
+        """When the outcome window ends: None before the first start, while a person is asked or a retry waits."""
+        if self.started_at is None or self.held or self.retry_at is not None:
+            return None
+        return self.started_at + self.outcome_window
 
 
 class WaitingFire(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +97,52 @@ class WaitingFire(msgspec.Struct, frozen=True, kw_only=True):
     cause: FireCause
     definition_page: int
     over_quota: bool
+
+
+class Bucket(msgspec.Struct, frozen=True, array_like=True):
+    """Tokens of a pace: ``level`` of them, in the smallest units of that pace, at the instant ``at``."""
+
+    level: int
+    at: int
+
+
+class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
+    """The most that may be spent in a period [start, end); ``later`` was spent since ``end``, before the next began."""
+
+    per: Period
+    amount: int
+    start: int = 0
+    end: int = 0
+    spent: int = 0
+    later: int = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the period's amount is used up."""
+        return self.spent >= self.amount
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """Something granted apart from authorship, for one trigger or (None) for all of the tenant."""
+
+    grant: GrantKind
+    trigger: str | None
+    value: int
+    holder: str
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True):
+    """A backfill under way: ``segment`` holds its range, and its mark how far it is decided."""
+
+    label: str
+    segment: Segment
+    rate_per_second: int
+    fired: tuple[Span, ...]
+    started_at: int
+    by: str
+    pace: Bucket
+    decided_count: int = 0
+    released_count: int = 0
 
 
 class TriggerState(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +159,9 @@ class TriggerState(msgspec.Struct, frozen=True, kw_only=True):
     next_run_number: int = 1
     open: tuple[OpenFire, ...] = ()
     waiting: tuple[WaitingFire, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    suspended_until: int | None = None
+    backfill: Backfill | None = None
 
     @property
     def paused(self) -> bool:
@@ -112,8 +170,8 @@ class TriggerState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def deciding(self) -> bool:
-        """Whether instants of this trigger may be decided and released now."""
-        return not (self.deleted or self.quarantine is not None or self.paused)
+        """Whether instants of this trigger may be decided and released now, as far as it is its own matter."""
+        return not (self.deleted or self.quarantine is not None or self.suspended_until is not None or self.paused)
 
 
 class RememberedRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -154,6 +212,14 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     triggers: dict[str, TriggerState] = {}
     requests: dict[str, RememberedRequest] = {}
     closed: bool = False
+    quota: Bucket = Bucket(0, 0)
+    catch_up: Bucket = Bucket(0, 0)
+    backfill_pace: Bucket = Bucket(0, 0)
+    ceilings: tuple[Ceiling, ...] = ()
+    suspended_until: int | None = None
+    suspensions: tuple[Pause, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    late_count: int = 0
 
     @property
     def zone_sha256(self) -> str:
@@ -166,6 +232,19 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             return self.zone_sha256
         before = [adoption.zone_sha256 for adoption in self.adoptions if adoption.at < segment.until]
         return before[-1] if before else self.adoptions[0].zone_sha256
+
+    def deciding(self, trigger: TriggerState) -> bool:
+        """Whether instants of this trigger may be decided and released now."""
+        return self.suspended_until is None and trigger.deciding
+
+    def pauses_of(self, trigger: TriggerState) -> tuple[Pause, ...]:
+        """All stretches in which nothing of the trigger is decided: its own and the tenant's suspensions."""
+        return (*trigger.pauses, *self.suspensions) if self.suspensions else trigger.pauses
+
+    def granted(self, grant: GrantKind, trigger: str) -> Grant | None:
+        """The grant that holds for a trigger: its own, else the tenant's."""
+        own = [each for each in self.grants if each.grant == grant and each.trigger in (trigger, None)]
+        return max(own, key=lambda each: each.trigger is not None, default=None)
 
     def live(self, trigger: str) -> TriggerState | None:
         """The trigger, unless it does not exist or is deleted."""
@@ -196,10 +275,25 @@ def segment_of(definition: Definition, after: int, zone_sha256: str) -> Segment:
     )
 
 
+def backfill_segment(state: State, definition: Definition, start: int, end: int) -> Segment:
+    """The instants in [start, end) of the definition, by the time-zone data that held at their end."""
+    segment = msgspec.structs.replace(segment_of(definition, start - 1, ""), until=end - 1)
+    mark = Mark(start - 1, state.zone_data_of(segment), start)
+    return msgspec.structs.replace(segment, mark=mark)
+
+
 def same_timing(segment: Segment, definition: Definition) -> bool:
     """Whether a definition leaves the open segment's instants, releases and tolerance as they are."""
     fresh = segment_of(definition, segment.after, "")
     return msgspec.structs.replace(fresh, mark=segment.mark, earlier=segment.earlier) == segment
+
+
+def needed_suspensions(suspensions: tuple[Pause, ...], triggers: Mapping[str, TriggerState]) -> tuple[Pause, ...]:
+    """The tenant's suspensions without those that no undecided instant can lie in any more."""
+    if not suspensions:
+        return suspensions
+    earliest = min((segment.decided for trigger in triggers.values() for segment in trigger.segments), default=None)
+    return tuple(p for p in suspensions if p.end is None or (earliest is not None and p.end > earliest))
 
 
 def needed_jitters(

@@ -20,6 +20,7 @@ from .months import LOCAL_END_S, LOCAL_FIRST_S
 from .rule_search import rule_times_of
 from .rules import FoldRule, GapRule
 from .schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule, Schedule
+from .search_costs import SEARCH_COSTS
 from .timeline import NEAR_S, timeline_of
 
 RECURRENCES_KEPT_MAX = 8_192
@@ -53,7 +54,10 @@ class Recurrence:
         low, high, answer = self._window
         if low <= instant < high:
             return answer
-        found, _ = self._after_counted(instant)
+        found, steps = self._after_counted(instant)
+        SEARCH_COSTS.count += 1
+        if steps > 1:
+            SEARCH_COSTS.add_long(steps)
         answer = None if found is None else Instant(found)
         self._window = (instant, FAR_S if found is None else found, answer)
         return answer
@@ -69,6 +73,9 @@ class Recurrence:
         found, steps = self._after_counted(instant)
         answer = None if found is None else Instant(found)
         self._window = (instant, FAR_S if found is None else found, answer)
+        SEARCH_COSTS.count += 1
+        if steps > 1:
+            SEARCH_COSTS.add_long(steps)
         return answer, steps
 
     def next_many(self, instant: int, count: int) -> list[Instant]:

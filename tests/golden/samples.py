@@ -5,7 +5,7 @@ A name is a topic, or a topic, "/" and what the variant shows. Names and values 
 
 from fireledger.domain import commands as c
 from fireledger.domain import entries as e
-from fireledger.domain.definition import Definition, Sealed, TenantSettings, seal_plain
+from fireledger.domain.definition import Definition, Retry, Sealed, TenantSettings, seal_plain
 from fireledger.domain.page import AttemptsPage, Page, PageInputs, Quarantine
 from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule
 
@@ -77,6 +77,7 @@ DEFINITION = Definition(
     not_after=AT + 1,
     max_fires=3,
     excluded=(20_000, 20_812),
+    retry=Retry(attempts=3, base=30_000_000, factor=150, cap=600_000_000),
 )
 PLAIN = Definition(
     schedule=INTERVAL, zone="UTC", gap="shift", fold="first", target="nats:demo", payload=seal_plain(b"payload")
@@ -87,7 +88,7 @@ ONCE = Definition(
 RULED = Definition(
     schedule=RULE, zone="Europe/Rome", gap="shift", fold="first", target="nats:demo", payload=seal_plain(b"")
 )
-SETTINGS = TenantSettings(zone="Europe/Rome", quota_per_second=50, default_jitter=5_000_000)
+SETTINGS = TenantSettings(zone="Europe/Rome", quota_per_second=50, default_jitter=5_000_000, catch_up_percent=25)
 INPUTS = PageInputs(
     now=AT,
     earliest=AT - 1,
@@ -126,9 +127,17 @@ _ENTRIES: dict[str, e.BookEntry] = {
     "trigger.suspended.v1/tenant": e.TriggerSuspended(trigger=None, until=AT, message="ceiling of the day"),
     "suspension.ended.v1": e.SuspensionEnded(trigger="t", cause="period-over"),
     "ceiling.set.v1": e.CeilingSet(trigger=None, amount=1000, per="month", before=500),
+    "spend.period-begun.v1": e.SpendPeriodBegun(trigger="t", per="week", start=AT, end=AT + 604_800_000_000),
     "grant.changed.v1": e.GrantChanged(grant="backfill", trigger="t", value=10, before=None, holder="operator"),
     "backfill.started.v1": e.BackfillStarted(
-        trigger="t", backfill="b1", start=AT, end=AT + 1, only_missing=True, rate_per_second=5, grant_holder="operator"
+        trigger="t",
+        backfill="b1",
+        start=AT,
+        end=AT + 1,
+        only_missing=True,
+        rate_per_second=5,
+        grant_holder="operator",
+        fired=(e.Span(AT - 9, AT - 3), e.Span(AT, AT)),
     ),
     "backfill.ended.v1": e.BackfillEnded(trigger="t", backfill="b1", cause="complete", fired_count=9),
     "lane.drain-declared.v1": e.DrainDeclared(lane="catch-up", until=AT, why="restore"),
@@ -143,6 +152,7 @@ _ENTRIES: dict[str, e.BookEntry] = {
         cause="caught-up",
         over_quota=True,
     ),
+    "fire.requested.v1": e.FireRequested(trigger="t", scheduled=AT, sequence=5, definition_page=2, by="operator"),
     "fire.released.v1": e.FireReleased(
         trigger="t", scheduled=AT, release=AT, definition_page=2, lane="on-time", cause="on-time"
     ),
@@ -231,6 +241,23 @@ _COMMANDS: dict[str, c.Command] = {
     "pause-trigger.v1": c.PauseTrigger(trigger="t"),
     "resume-trigger.v1": c.ResumeTrigger(trigger="t", on_resume="skip"),
     "delete-trigger.v1": c.DeleteTrigger(trigger="t"),
+    "fire-now.v1": c.FireNow(trigger="t", by="operator"),
+    "release-fire.v1": c.ReleaseFire(trigger="t", scheduled=AT, sequence=1, by="operator"),
+    "cancel-fire.v1": c.CancelFire(trigger="t", scheduled=AT, sequence=0, by="operator"),
+    "set-ceiling.v1": c.SetCeiling(trigger="t", per="month", amount=500),
+    "change-grant.v1": c.ChangeGrant(grant="backfill", trigger=None, value=1_000, holder="operator"),
+    "start-backfill.v1": c.StartBackfill(
+        trigger="t",
+        backfill="b1",
+        start=AT,
+        end=AT + 1,
+        only_missing=True,
+        rate_per_second=5,
+        by="operator",
+        fired=(e.Span(AT, AT),),
+    ),
+    "cancel-backfill.v1": c.CancelBackfill(trigger="t", by="operator"),
+    "declare-drain.v1": c.DeclareDrain(lane="catch-up", until=AT, why="restore"),
 }
 
 _PAGES: dict[str, Page | AttemptsPage] = {

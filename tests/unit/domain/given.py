@@ -114,6 +114,8 @@ class Given:
         request_id: str = "",
         request_sha256: bytes = b"",
         step: int = 0,
+        allowances: dict[str, int] | None = None,
+        shedding_level: int = 0,
     ) -> "Given":
         """Decide a command at an instant of the writer's clock, and write the page it leads to, if any.
 
@@ -131,6 +133,8 @@ class Given:
             entry_limit=entry_limit,
             quarantine=quarantine,
             step=step,
+            allowances=allowances or {},
+            shedding_level=shedding_level,
         )
         inputs = Inputs(
             recorded=recorded,
@@ -204,6 +208,8 @@ class Given:
         match entry:
             case e.FireReleased():
                 waited = "" if entry.decides else " after waiting"
+                if entry.attempt > 1:
+                    waited = f" attempt {entry.attempt}"
                 return f"released {entry.trigger} {self.short(entry.scheduled)} {entry.cause}{waited}"
             case e.FireDecided():
                 return f"decided {entry.trigger} {self.short(entry.scheduled)} {entry.cause}"
@@ -211,6 +217,8 @@ class Given:
                 return f"withdrawn {entry.trigger} {self.short(entry.scheduled)} {entry.state} {entry.cause}"
             case e.FireFinished():
                 return f"finished {entry.trigger} {self.short(entry.scheduled)} {entry.outcome}"
+            case e.RetryScheduled():
+                return f"retry {entry.trigger} {self.short(entry.scheduled)} attempt {entry.attempt}"
             case e.FireHeld():
                 return f"held {entry.trigger} {self.short(entry.scheduled)}"
             case e.AttemptObserved():

@@ -182,11 +182,14 @@ def test_a_closed_book_takes_no_commands() -> None:
 
 
 def test_a_tenant_has_a_bounded_number_of_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above the bound a new trigger is refused, and an old name may be used again."""
+    """Above the bound a new trigger is refused; a deleted one makes room; names are bounded for themselves."""
     monkeypatch.setattr("fireledger.domain.decide.TRIGGERS_PER_TENANT_MAX", 2)
-    book = Given(create(MINUTELY), create(MINUTELY, "u"), DELETE)
+    monkeypatch.setattr("fireledger.domain.decide.TRIGGER_NAMES_MAX", 3)
+    book = Given(create(MINUTELY), create(MINUTELY, "u"))
     book.when(create(MINUTELY, "v"), at="09:00:01").then_refused(RejectionCode.TOO_MANY_TRIGGERS)
-    book.when(create(MINUTELY), at="09:00:02").then("TriggerCreated t")
+    book.given(DELETE, at="09:00:02").given(create(MINUTELY, "v"), c.DeleteTrigger(trigger="v"), at="09:00:03")
+    book.when(create(MINUTELY, "w"), at="09:00:04").then_refused(RejectionCode.TOO_MANY_TRIGGERS)
+    book.when(create(MINUTELY), at="09:00:05").then("TriggerCreated t")
 
 
 def test_a_finished_one_off_can_still_be_amended_in_other_respects() -> None:

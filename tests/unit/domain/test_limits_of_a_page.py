@@ -3,6 +3,7 @@
 import pytest
 
 from fireledger.domain import entries as e
+from fireledger.domain.definition import TenantSettings
 from fireledger.domain.instants import SECOND
 from tests.unit.domain.given import TICK, Given, create, cron, every, result, started
 
@@ -49,7 +50,8 @@ def test_what_is_coalesced_is_written_with_the_fire_it_goes_into() -> None:
 
 def test_a_large_catch_up_is_cut_and_goes_on() -> None:
     """More caught-up fires than a page holds need several pages and lose none."""
-    book = Given(create(every("1s", missed="fire-all", cap=1000, overlap="allow")))
+    unpaced = TenantSettings(quota_per_second=100_000, catch_up_percent=100)
+    book = Given(create(every("1s", missed="fire-all", cap=1000, overlap="allow")), settings=unpaced)
     lines = ticked_out(book, "09:20:00", 100)
     assert lines[0] == "dropped t 09:00:01-09:03:14 x194 over-cap"
     assert [line.split()[0] for line in lines[1:]] == ["released"] * (1000 + 6)

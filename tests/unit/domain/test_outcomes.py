@@ -3,6 +3,7 @@
 import pytest
 
 from fireledger.domain import entries as e
+from fireledger.domain.definition import Retry
 from fireledger.domain.instants import DAY, MINUTE, SECOND
 from tests.unit.domain.given import DELETE, PAUSE, TICK, Given, changed, create, cron, every, result, started
 
@@ -21,7 +22,8 @@ def fired(**changes: object) -> Given:
 )
 def test_a_result_finishes_the_fire(kind: e.ResultKind, outcome: str) -> None:
     """Success, refusal, a retryable failure without attempts left and a timeout each end the fire."""
-    book = fired().when(TICK, at="10:00:05", observed=(result("10:00:00", "10:00:04", 11, kind),))
+    book = fired(retry=Retry(attempts=1))
+    book.when(TICK, at="10:00:05", observed=(result("10:00:00", "10:00:04", 11, kind),))
     book.then(f"observed t 10:00:00 {kind}", f"finished t 10:00:00 {outcome}")
     assert book.trigger().open == ()
     assert book.state.as_of == 11

@@ -1,0 +1,109 @@
+"""What observed results say about open fires: their outcome, a wait for a person, or another attempt.
+
+A result counts while its fire is open at that attempt and its outcome window is not over; anything else is recorded
+and changes nothing decided (DESIGN section 3).
+"""
+
+from . import entries as e
+from .identifiers import FireKey
+from .instants import Instant
+from .retry import retry_at
+from .state import OpenFire, State, TriggerState
+
+Conclusion = e.FireFinished | e.FireHeld | e.RetryScheduled
+
+
+def conclusions(state: State, observed: tuple[e.AttemptObserved, ...]) -> list[Conclusion]:
+    """The conclusions from a page's observed results, in their order. ``state`` is as observing left it."""
+    found: list[Conclusion] = []
+    latest: dict[tuple[str, int, int], Conclusion] = {}
+    for entry in observed:
+        trigger = state.triggers.get(entry.trigger)
+        fire = None if trigger is None else _open_fire(trigger, entry)
+        if entry.result is None or trigger is None or fire is None:
+            continue
+        identity = (entry.trigger, entry.scheduled, entry.sequence)
+        before = latest.get(identity)
+        conclusion = None if isinstance(before, e.FireFinished) else _conclusion(state, trigger, fire, entry, before)
+        if conclusion is not None:
+            found.append(conclusion)
+            latest[identity] = conclusion
+    return found
+
+
+def _open_fire(trigger: TriggerState, entry: e.AttemptObserved) -> OpenFire | None:
+    for fire in trigger.open:
+        if (fire.scheduled, fire.sequence, fire.attempt) == (entry.scheduled, entry.sequence, entry.attempt):
+            return fire
+    return None
+
+
+def _conclusion(
+    state: State, trigger: TriggerState, fire: OpenFire, entry: e.AttemptObserved, before: Conclusion | None
+) -> Conclusion | None:
+    """What one result says of its open fire, after what an earlier one in the same page said."""
+    held = fire.held if before is None else isinstance(before, e.FireHeld)
+    waits = fire.retry_at is not None if before is None else isinstance(before, e.RetryScheduled)
+    if not (held or waits) and fire.deadline is not None and entry.stamped_at >= fire.deadline:
+        return None
+    match entry.result:
+        case "succeeded":
+            return _finished(entry, "succeeded", "executor")
+        case "final":
+            return _finished(entry, "failed", "refused by the executor")
+        case "held":
+            return None if held else _held(entry)
+        case "retryable" | "timeout":
+            if held or waits:
+                return None
+            return _retried(state, trigger, entry) or _given_up(entry)
+        case _:
+            return None
+
+
+def _retried(state: State, trigger: TriggerState, entry: e.AttemptObserved) -> e.RetryScheduled | None:
+    """The next attempt; None when none is left, or nobody would want it any more."""
+    retry = trigger.definition.retry
+    if entry.attempt >= retry.attempts or trigger.deleted:
+        return None
+    key = FireKey(state.tenant, entry.trigger, Instant(entry.scheduled), entry.sequence)
+    return e.RetryScheduled(
+        trigger=entry.trigger,
+        scheduled=entry.scheduled,
+        sequence=entry.sequence,
+        attempt=entry.attempt + 1,
+        at=retry_at(
+            retry,
+            key,
+            failed_attempt=entry.attempt,
+            failed_at=entry.stamped_at,
+            retry_after=entry.retry_after,
+        ),
+    )
+
+
+def _given_up(entry: e.AttemptObserved) -> e.FireFinished:
+    if entry.result == "timeout":
+        return _finished(entry, "unknown", "the last attempt timed out")
+    return _finished(entry, "failed", "no attempts left")
+
+
+def _held(entry: e.AttemptObserved) -> e.FireHeld:
+    return e.FireHeld(
+        trigger=entry.trigger,
+        scheduled=entry.scheduled,
+        sequence=entry.sequence,
+        attempt=entry.attempt,
+        message=entry.message,
+    )
+
+
+def _finished(entry: e.AttemptObserved, outcome: e.Outcome, cause: str) -> e.FireFinished:
+    return e.FireFinished(
+        trigger=entry.trigger,
+        scheduled=entry.scheduled,
+        sequence=entry.sequence,
+        outcome=outcome,
+        cause=cause,
+        attempt=entry.attempt,
+    )
