@@ -29,7 +29,7 @@ class Draft:
 
     append: Append
     number: int
-    entry_count: int
+    entries: tuple[BookEntry, ...]
     inputs: PageInputs
 
 
@@ -89,4 +89,4 @@ def _draft(book: Book, inputs: PageInputs, entries: tuple[BookEntry, ...]) -> Dr
     commit_id = new_commit_id()
     page = next_page(book, commit_id=commit_id, inputs=inputs, command=Tick(), entries=entries)
     append = Append(book_subject(book.tenant), encode_page(page), commit_id, book.head.sequence)
-    return Draft(append, page.number, len(entries), inputs)
+    return Draft(append, page.number, entries, inputs)

@@ -15,6 +15,7 @@ from fireledger.domain.identifiers import slot_of
 from fireledger.domain.instants import Instant
 from fireledger.domain.limits import PAGE_ENTRIES_MAX, SLOT_COUNT
 from fireledger.domain.page import MalformedPage, PageInputs
+from fireledger.domain.recurrence.search_costs import SEARCH_COSTS
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.ledger_fold import FoldedAttempts, LedgerFold
@@ -31,6 +32,8 @@ from .commits import Commits
 from .drafts import Draft, draft_page
 from .leader_reads import FoldPosition, LeaderReads
 from .ownership import Ownership
+from .pacing import LanePacer, LaneRates
+from .shedding import Shedding
 from .status import BLOCKED_SHOWN_MAX, BlockedBook, SchedulerStatus
 from .turns import Turn, give_way
 
@@ -78,6 +81,7 @@ class Scheduler:
         zones: ZoneLibrary,
         runner_id: str,
         reload_zones: Reload | None = None,
+        lane_rates: LaneRates | None = None,
     ) -> None:
         """``reader`` reads the whole LEDGER from its beginning. ``reload_zones`` looks for zone data again."""
         self.ready = asyncio.Event()
@@ -94,6 +98,8 @@ class Scheduler:
         self._zones = zones
         self._reload_zones = reload_zones
         self._zones_sought: dict[str, float] = {}
+        self._pacer = LanePacer(lane_rates or LaneRates())
+        self._shedding = Shedding()
         self._runner_id = runner_id
         self._wake = asyncio.Event()
         self._position = FoldPosition()
@@ -153,6 +159,10 @@ class Scheduler:
             outcomes_unknown=self._commits.unknown_count,
             leader_reads=self._leader.count,
             triggers_quarantined=self._quarantined_count,
+            shedding_level=self._shedding.level,
+            searches=SEARCH_COSTS.count,
+            search_steps=SEARCH_COSTS.steps,
+            search_steps_max=SEARCH_COSTS.largest,
             clock_usable=reading is not None,
             clock_source="" if reading is None else reading.source,
             epsilon=0 if reading is None else reading.epsilon,
@@ -218,7 +228,7 @@ class Scheduler:
             owned.ineffective_in_a_row = 0
             owned.step_noted += page.inputs.step
             self.committed_count += 1
-            self._entries_committed += flight.draft.entry_count
+            self._entries_committed += len(flight.draft.entries)
             self._quarantined_count += len(page.inputs.quarantine)
         self._books.observed(owned.tenant)
         if self.fold.has_pending(owned.tenant):
@@ -279,13 +289,21 @@ class Scheduler:
                 await self._slept(BLOCKED_RETRY_S, FAR_FUTURE)
                 continue
             self._note_books_ahead(self._reading)
+            began_s = _now_s()
             await self._decide_round(tasks, self._reading)
+            self._note_round(_now_s() - began_s)
             if not self._commits.room:
                 continue
             next_s = self._books.next_s()
             wait_s = IDLE_S_MAX if next_s is None else min(IDLE_S_MAX, max(0.0, next_s - _now_s()))
             next_at = self._books.calendar.next_at()
             await self._slept(wait_s, FAR_FUTURE if next_at is None else Instant(next_at))
+
+    def _note_round(self, took_s: float) -> None:
+        before = self._shedding.level
+        self._shedding.note_round(took_s, _now_s())
+        if self._shedding.level != before:
+            _log.warning("shedding-changed", level=self._shedding.level, before=before, round_s=round(took_s, 3))
 
     async def _slept(self, wait_s: float, until: Instant) -> None:
         """Wait until the clock reaches ``until``, something wakes us, or ``wait_s`` is over."""
@@ -400,9 +418,12 @@ class Scheduler:
             epoch=self._ownership.epoch_of(owned.slot),
             entry_limit=PAGE_ENTRIES_MAX,
             step=self._step_total - owned.step_noted,
+            allowances=self._allowances(owned, book.state),
+            shedding_level=self._shedding.level,
         )
         cut = as_of < self.fold.position
         draft = await draft_page(book, inputs, zones=self._zones, observed=observed, due=frozenset(owned.due))
+        self._pacer.settle(inputs.allowances, () if draft is None else draft.entries)
         if self._books.get(tenant) is not owned or self.fold.book(tenant).head != book.head:
             # The log moved on while the decision gave way to others; it stays a candidate.
             return None
@@ -411,6 +432,12 @@ class Scheduler:
             return None
         self._in_flight[tenant] = _InFlight(draft, cut)
         return draft
+
+    def _allowances(self, owned: OwnedBook, state: State) -> dict[str, int]:
+        """The page's part of the lanes' shared rates."""
+        due = (state.triggers[name] for name in owned.due if name in state.triggers)
+        lanes = frozenset(fire.lane for trigger in due for fire in trigger.waiting if fire.lane != "on-time")
+        return self._pacer.grant(owned.tenant, lanes, _now_s(), owned_slots=len(self._slots))
 
     async def _obstacle(self, state: State, reading: Reading) -> str:
         """Why the book cannot be decided just now, or an empty text."""

@@ -11,7 +11,11 @@ class BlockedBook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler's present state. Instants and epsilon in microseconds; counts since the process began."""
+    """A scheduler's present state. Instants and epsilon in microseconds; counts since the process began.
+
+    ``searches`` for next instants took ``search_steps`` in all, and the dearest one ``search_steps_max``: a step is the
+    same few operations, and nearly every search takes one.
+    """
 
     runner: str
     ready: bool
@@ -28,6 +32,10 @@ class SchedulerStatus(msgspec.Struct, frozen=True, kw_only=True):
     outcomes_unknown: int
     leader_reads: int
     triggers_quarantined: int
+    shedding_level: int
+    searches: int
+    search_steps: int
+    search_steps_max: int
     clock_usable: bool
     clock_source: str
     epsilon: int

@@ -1,0 +1,66 @@
+"""The shared rates of the paced lanes: never more than the rate, and equal parts for those that wait."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fireledger.domain.entries import FireReleased, Lane
+from fireledger.runners.scheduler.pacing import PACE_STEP_S, LanePacer, LaneRate, LaneRates
+
+CATCH_UP: frozenset[Lane] = frozenset({"catch-up"})
+
+
+def test_a_lane_releases_at_its_rate() -> None:
+    """Somebody who asks ten times a second gets what the rate brings, and a step's worth at most beside it."""
+    rate = LaneRate(50)
+    granted = sum(rate.grant("acme", tick / 10, share=1.0) for tick in range(101))
+    assert 500 - 50 * PACE_STEP_S <= granted <= 500 + 50 * PACE_STEP_S + 1
+
+
+def test_who_asks_seldom_has_its_turn() -> None:
+    """A tenant that asks ten times as often as another cannot starve it: every second ask is granted."""
+    rate = LaneRate(20)
+    got = {"often": 0, "seldom": 0}
+    for tick in range(1_000):
+        got["often"] += rate.grant("often", tick / 100, share=1.0)
+        if tick % 10 == 0:
+            got["seldom"] += rate.grant("seldom", tick / 100, share=1.0)
+    assert got["seldom"] >= 50
+
+
+def test_a_lane_below_one_fire_a_second_still_moves() -> None:
+    """A small part of a small rate gathers until it makes one fire."""
+    rate = LaneRate(1)
+    granted = [rate.grant("acme", float(second), share=0.1) for second in range(41)]
+    assert 4 <= sum(granted) <= 6
+
+
+def test_what_a_page_leaves_is_given_back() -> None:
+    """Allowances that led to no release are there for the next page."""
+    pacer = LanePacer(LaneRates(catch_up=100, backfill=1))
+    pacer.grant("acme", CATCH_UP, 0.0, owned_slots=1024)
+    first = pacer.grant("acme", CATCH_UP, 1.0, owned_slots=1024)
+    released = FireReleased(
+        trigger="t", scheduled=1, release=1, definition_page=2, lane="catch-up", cause="caught-up", decides=False
+    )
+    pacer.settle(first, (released,))
+    assert pacer.grant("acme", CATCH_UP, 1.0, owned_slots=1024)["catch-up"] == first["catch-up"] - 1
+
+
+def test_who_was_refused_comes_before_who_just_comes() -> None:
+    """With one token left it goes to the tenant that waited longest."""
+    rate = LaneRate(1)
+    assert rate.grant("first", 0.0, share=1.0) == 1
+    assert rate.grant("second", 0.1, share=1.0) == 0
+    assert rate.grant("first", 0.9, share=1.0) == 0
+    assert rate.grant("first", 1.05, share=1.0) == 0
+    assert rate.grant("second", 1.06, share=1.0) == 1
+
+
+@given(st.integers(1, 1_000), st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 0.5)), max_size=80))
+def test_never_more_than_the_rate(per_second: int, asks: list[tuple[str, float]]) -> None:
+    """Whoever asks when: all grants together stay within the rate since the first, and one step's worth."""
+    rate, now_s, total = LaneRate(per_second), 0.0, 0
+    for tenant, wait_s in asks:
+        now_s += wait_s
+        total += rate.grant(tenant, now_s, share=1.0)
+    assert total <= per_second * now_s + max(1.0, per_second * PACE_STEP_S) + 1e-6

@@ -1,0 +1,24 @@
+"""How much is held back when rounds of deciding take long."""
+
+import pytest
+
+from fireledger.runners.scheduler.shedding import CALM_S, Shedding
+
+
+@pytest.mark.parametrize("took_s,level", [(0.2, 0), (1.0, 1), (2.5, 2), (5.0, 3), (29.0, 3), (31.0, 4)])
+def test_the_level_follows_the_length_of_a_round(took_s: float, level: int) -> None:
+    """One long round is enough to hold back what can wait."""
+    shedding = Shedding()
+    shedding.note_round(took_s, took_s)
+    assert shedding.level == level
+
+
+def test_the_level_falls_step_by_step() -> None:
+    """Quick rounds lower it by one each CALM_S, never at once."""
+    shedding = Shedding()
+    shedding.note_round(5.0, 100.0)
+    levels = []
+    for step in range(1, 9):
+        shedding.note_round(0.01, 100.0 + step * CALM_S / 2)
+        levels.append(shedding.level)
+    assert levels == [3, 2, 2, 1, 1, 0, 0, 0]
