@@ -78,6 +78,12 @@ def release_fire(state: State, command: c.ReleaseFire) -> tuple[e.BookEntry, ...
             f'fire "{_key(state, command)}" is not held',
             f"see its state: fireledger fires show {_key(state, command)}",
         )
+    if state.triggers[command.trigger].deleted:
+        return Rejection(
+            RejectionCode.TRIGGER_STOPPED,
+            f'trigger "{state.tenant}/{command.trigger}" is deleted: no further attempt is made',
+            f"end the fire: fireledger fires cancel {_key(state, command)}",
+        )
     released = e.HeldFireReleased(
         trigger=command.trigger, scheduled=command.scheduled, sequence=command.sequence, by=command.by
     )

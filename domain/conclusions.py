@@ -5,6 +5,7 @@ and changes nothing decided (DESIGN section 3).
 """
 
 from . import entries as e
+from .draft import FireId, fire_id
 from .identifiers import FireKey
 from .instants import Instant
 from .retry import retry_at
@@ -16,26 +17,23 @@ Conclusion = e.FireFinished | e.FireHeld | e.RetryScheduled
 def conclusions(state: State, observed: tuple[e.AttemptObserved, ...]) -> list[Conclusion]:
     """The conclusions from a page's observed results, in their order. ``state`` is as observing left it."""
     found: list[Conclusion] = []
-    latest: dict[tuple[str, int, int], Conclusion] = {}
+    fires: dict[str, dict[FireId, OpenFire]] = {}
+    latest: dict[tuple[str, FireId], Conclusion] = {}
     for entry in observed:
         trigger = state.triggers.get(entry.trigger)
-        fire = None if trigger is None else _open_fire(trigger, entry)
-        if entry.result is None or trigger is None or fire is None:
+        if entry.result is None or trigger is None:
             continue
-        identity = (entry.trigger, entry.scheduled, entry.sequence)
-        before = latest.get(identity)
-        conclusion = None if isinstance(before, e.FireFinished) else _conclusion(state, trigger, fire, entry, before)
+        if entry.trigger not in fires:
+            fires[entry.trigger] = {(fire.scheduled, fire.sequence): fire for fire in trigger.open}
+        fire = fires[entry.trigger].get(fire_id(entry))
+        before = latest.get((entry.trigger, fire_id(entry)))
+        if fire is None or fire.attempt != entry.attempt or isinstance(before, e.FireFinished):
+            continue
+        conclusion = _conclusion(state, trigger, fire, entry, before)
         if conclusion is not None:
             found.append(conclusion)
-            latest[identity] = conclusion
+            latest[entry.trigger, fire_id(entry)] = conclusion
     return found
-
-
-def _open_fire(trigger: TriggerState, entry: e.AttemptObserved) -> OpenFire | None:
-    for fire in trigger.open:
-        if (fire.scheduled, fire.sequence, fire.attempt) == (entry.scheduled, entry.sequence, entry.attempt):
-            return fire
-    return None
 
 
 def _conclusion(
@@ -56,7 +54,7 @@ def _conclusion(
         case "retryable" | "timeout":
             if held or waits:
                 return None
-            return _retried(state, trigger, entry) or _given_up(entry)
+            return _retried(state, trigger, entry) or _given_up(trigger, entry)
         case _:
             return None
 
@@ -82,10 +80,10 @@ def _retried(state: State, trigger: TriggerState, entry: e.AttemptObserved) -> e
     )
 
 
-def _given_up(entry: e.AttemptObserved) -> e.FireFinished:
+def _given_up(trigger: TriggerState, entry: e.AttemptObserved) -> e.FireFinished:
     if entry.result == "timeout":
         return _finished(entry, "unknown", "the last attempt timed out")
-    return _finished(entry, "failed", "no attempts left")
+    return _finished(entry, "failed", "trigger deleted" if trigger.deleted else "no attempts left")
 
 
 def _held(entry: e.AttemptObserved) -> e.FireHeld:

@@ -312,7 +312,7 @@ def _pause_trigger(state: State, command: c.PauseTrigger) -> tuple[e.BookEntry, 
             f'trigger "{state.tenant}/{command.trigger}" is paused already',
             "resume it: fireledger trigger resume TENANT/TRIGGER",
         )
-    if len(trigger.pauses) >= PAUSES_MAX:
+    if sum(pause.cause == "paused" for pause in trigger.pauses) >= PAUSES_MAX:
         return Rejection(
             RejectionCode.TOO_MANY_PAUSES,
             f'trigger "{command.trigger}" has {PAUSES_MAX} pauses with undecided instants',

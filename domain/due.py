@@ -1,6 +1,7 @@
 """When a trigger next has something to decide: the rows of the due index."""
 
 from .backfill import backfill_next
+from .ceilings import suspension_end
 from .lanes import lane_ready_at, waiting_ready_at
 from .limits import BACKFILL_WAITING_MAX, FIRES_OPEN_MAX
 from .owed import Timeline
@@ -11,20 +12,30 @@ AT_ONCE = 0
 """A due instant in the past: there is something to decide whatever the time is."""
 
 
-def next_due(state: State, trigger: TriggerState, zones: ZoneLibrary, *, waiting: bool = True) -> int | None:
+def next_due(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
     """The instant from which ``decide`` has something to say about this trigger, or None for never.
 
-    Covers the next release, retries, waiting fires that nothing blocks (unless ``waiting`` is False), the ends of
-    outcome windows and suspensions, and backfills. New attempt records make a trigger due by themselves and are not
-    seen from here; neither are the shared rates of the lanes, and shedding.
+    Covers the next release, retries, waiting fires that nothing blocks, the ends of outcome windows and suspensions,
+    and backfills. New attempt records make a trigger due by themselves and are not seen from here; neither are the
+    shared rates of the lanes, and shedding.
     """
+    waiting, others = waiting_due(state, trigger), due_beside_waiting(state, trigger, zones)
+    return waiting if others is None else others if waiting is None else min(waiting, others)
+
+
+def waiting_due(state: State, trigger: TriggerState) -> int | None:
+    """From when on the book lets a waiting fire of the trigger go; None: none waits, or something stops them all."""
+    if not trigger.waiting or not state.deciding(trigger) or _blocked(trigger):
+        return None
+    return waiting_ready_at(state, trigger)
+
+
+def due_beside_waiting(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
+    """The same as ``next_due``, waiting fires apart."""
     candidates = [fire.deadline for fire in trigger.open if fire.deadline is not None]
     candidates.extend(_suspensions(state, trigger))
     if state.deciding(trigger):
         candidates.extend(_retries(state, trigger))
-        if waiting and not _blocked(trigger):
-            ready = waiting_ready_at(state, trigger)
-            candidates.extend(() if ready is None else (ready,))
         candidates.extend(_releases(state, trigger, zones))
         if trigger.backfill is not None:
             candidates.extend(_backfill(state, trigger, zones))
@@ -46,14 +57,16 @@ def _suspensions(state: State, trigger: TriggerState) -> list[int]:
     if trigger.deleted:
         return []
     ends = [until for until in (state.suspended_until, trigger.suspended_until) if until is not None]
-    if trigger.suspended_until is None and any(ceiling.exhausted or ceiling.later for ceiling in trigger.ceilings):
+    until = suspension_end(trigger.ceilings)
+    longer = until is not None and (trigger.suspended_until is None or until > trigger.suspended_until)
+    if longer or any(ceiling.later for ceiling in trigger.ceilings):
         ends.append(AT_ONCE)
     return ends
 
 
 def _retries(state: State, trigger: TriggerState) -> list[int]:
     waiting = [(fire.retry_at, fire.lane) for fire in trigger.open if fire.retry_at is not None]
-    return [max(at, lane_ready_at(state, lane)) for at, lane in waiting]
+    return [max(at, lane_ready_at(state, trigger, lane)) for at, lane in waiting]
 
 
 def _releases(state: State, trigger: TriggerState, zones: ZoneLibrary) -> list[int]:

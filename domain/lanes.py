@@ -3,7 +3,7 @@
 A pace is a token bucket in whole numbers: a fire takes TOKEN, elapsed microseconds bring ``units_per_us`` each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .definition import TenantSettings
@@ -83,12 +83,16 @@ def held_back(lane: Lane, *, over_quota: bool, shedding_level: int) -> bool:
     return shedding_level >= (SHED_OVER_QUOTA if over_quota else SHED_ON_TIME)
 
 
-def lane_ready_at(state: State, lane: Lane) -> int:
-    """From when on the tenant's pace lets a fire of the lane go; 0 for the lane that has none."""
+def lane_ready_at(state: State, trigger: TriggerState, lane: Lane) -> int:
+    """From when on the tenant's pace, and that of the trigger's backfill, let a fire of the lane go; 0 without one."""
     if lane == "on-time" or state.settings is None:
         return 0
-    bucket = state.catch_up if lane == "catch-up" else state.backfill_pace
-    return catch_up_pace(state.settings).ready_at(bucket)
+    pace = catch_up_pace(state.settings)
+    if lane == "catch-up":
+        return pace.ready_at(state.catch_up)
+    ready = pace.ready_at(state.backfill_pace)
+    backfill = trigger.backfill
+    return ready if backfill is None else max(ready, backfill_pace(backfill).ready_at(backfill.pace))
 
 
 def waiting_ready_at(state: State, trigger: TriggerState) -> int | None:
@@ -96,13 +100,8 @@ def waiting_ready_at(state: State, trigger: TriggerState) -> int | None:
 
     What a page is allowed of the shared rates, and shedding, are not in the book.
     """
-    found: list[int] = []
-    for lane in {fire.lane for fire in trigger.waiting}:
-        ready = lane_ready_at(state, lane)
-        if lane == "backfill" and trigger.backfill is not None:
-            ready = max(ready, backfill_pace(trigger.backfill).ready_at(trigger.backfill.pace))
-        found.append(ready)
-    return min(found, default=None)
+    lanes = {fire.lane for fire in trigger.waiting}
+    return min((lane_ready_at(state, trigger, lane) for lane in lanes), default=None)
 
 
 class Allowances:
@@ -131,9 +130,9 @@ class Allowances:
         """Whether a fire of the lane may be released now."""
         return not self.sheds(lane, over_quota=over_quota) and self._left.get(lane, 1) > 0
 
-    def idle(self) -> bool:
-        """Whether nothing of the paced lanes can be released any more."""
-        return not (self.allows("catch-up", over_quota=False) or self.allows("backfill", over_quota=False))
+    def allow_any(self, fires: Iterable[WaitingFire]) -> bool:
+        """Whether one of these fires may be released now, as far as the lanes go."""
+        return any(self.allows(fire.lane, over_quota=fire.over_quota) for fire in fires)
 
     def take(self, lane: Lane, *, over_quota: bool) -> None:
         """Count a release."""

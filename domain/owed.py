@@ -3,8 +3,8 @@
 Long stretches are counted, not listed, so that a month of outage costs no more than an hour of it.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -22,6 +22,10 @@ Judgement = Literal[
     "on-time", "missed", "missed-paused", "skip-paused", "skip-quarantined", "skip-suspended", "expired", "taken"
 ]
 """How an instant is judged; ``taken``: new zone data moved it onto a key that is decided already."""
+
+
+_FIREABLE: frozenset[Judgement] = frozenset({"missed", "missed-paused"})
+"""Judgements under which a policy says what fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +218,12 @@ class Timeline:
 def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: int, *, keep: int) -> list[Run]:
     """Everything owed at ``now`` (release ≤ now), oldest first, joined into runs of one judgement.
 
-    Stretches that lie clear of every border (pause edges and the horizon) are counted; only instants whose
-    jitter window touches a border, or that may still fire, are looked at one by one: those on time and, without
-    pauses, the newest ``keep`` of the missed ones at least. A run of missed instants lists its newest.
+    Stretches between two borders (pause edges, the horizon, the tolerance) are counted: they have one judgement. One
+    by one are looked at the instant at each border, and what may be on time. Of all missed instants that a policy
+    may fire the newest ``keep`` at least are listed, and a run lists its newest.
     """
     scan = _Scan(timeline, pauses, horizon, now)
-    expiry = now - horizon - 1
+    expiry, missed_until = now - horizon - 1, now - timeline.longest_tolerance() - 1
     pieces: list[Run] = []
     position: int | None = None
     looked_at = timeline.looked_at_until()
@@ -227,32 +231,16 @@ def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: 
         # Each of these may be an instant whose key is taken.
         pieces.extend(scan.singles(None, min(looked_at, now)))
         position = looked_at
-    for border in sorted({expiry, *_edges(pauses)}):
-        if border > expiry:
+    for border in sorted({expiry, missed_until, *_edges(pauses)}):
+        if border > max(expiry, missed_until):
             break
         bulk_end = timeline.clear_until(border)
         pieces.extend(scan.bulk(position, bulk_end))
         position = bulk_end if position is None else max(position, bulk_end)
         pieces.extend(scan.singles(position, border))
         position = max(position, border)
-    if not pauses:
-        missed_end = _before_newest(timeline, timeline.clear_until(now - timeline.longest_tolerance() - 1), keep)
-        if missed_end is not None:
-            pieces.extend(scan.bulk(position, missed_end))
-            position = missed_end if position is None else max(position, missed_end)
     pieces.extend(scan.singles(position, now))
-    return list(_joined(pieces))
-
-
-def _before_newest(timeline: Timeline, until: int, keep: int) -> int | None:
-    """Where the instants up to ``until`` end when the newest ``keep`` of them are left out; None: nothing is left."""
-    end = until
-    for _ in range(keep):
-        newest = timeline.last_until(end)
-        if newest is None:
-            return None
-        end = newest - 1
-    return end
+    return list(_joined(scan.with_newest(pieces, keep)))
 
 
 def count_owed(timeline: Timeline, now: int) -> int:
@@ -293,6 +281,27 @@ class _Scan:
         count = self.timeline.count_until(first - 1, last)
         yield Run(self.judge(self.timeline.owed(first)), first, last, count)
 
+    def with_newest(self, pieces: Sequence[Run], keep: int) -> Iterator[Run]:
+        """The pieces, of whose counted missed instants the newest are listed until ``keep`` are, over all pieces."""
+        left = keep
+        listing: list[Run] = []
+        for piece in reversed(pieces):
+            found = piece
+            if piece.judgement in _FIREABLE:
+                if not piece.listed:
+                    found = replace(piece, listed=self._newest(piece, min(left, piece.count)))
+                left = max(0, left - len(found.listed))
+            listing.append(found)
+        return reversed(listing)
+
+    def _newest(self, piece: Run, count: int) -> tuple[Owed, ...]:
+        listed: list[Owed] = []
+        scheduled: int | None = piece.last
+        while scheduled is not None and len(listed) < count:
+            listed.append(self.timeline.owed(scheduled))
+            scheduled = self.timeline.last_until(scheduled - 1)
+        return tuple(reversed(listed))
+
     def singles(self, after: int | None, until: int) -> Iterator[Run]:
         """The instants in (after, until] one by one, up to the first that is not released yet."""
         scheduled = self.timeline.next_undecided(after)
@@ -301,7 +310,7 @@ class _Scan:
             if owed.release > self.now:
                 return
             judgement = "taken" if self.timeline.taken(scheduled) else self.judge(owed)
-            listed = (owed,) if judgement in ("on-time", "missed", "missed-paused") else ()
+            listed = (owed,) if judgement == "on-time" or judgement in _FIREABLE else ()
             yield Run(judgement, scheduled, scheduled, 1, listed)
             scheduled = self.timeline.next_undecided(scheduled)
 
@@ -337,6 +346,8 @@ def _joined(pieces: Iterable[Run]) -> Iterator[Run]:
 def _join(runs: list[Run]) -> Run:
     listed: list[Owed] = []
     for run in runs:
-        # What comes before a counted stretch is too old to fire: a run lists its newest instants only.
-        listed = [*listed, *run.listed] if len(run.listed) == run.count else list(run.listed)
+        if len(run.listed) < run.count:
+            # What comes before instants that are only counted is too old to fire: a run lists its newest only.
+            listed.clear()
+        listed.extend(run.listed)
     return Run(runs[0].judgement, runs[0].first, runs[-1].last, sum(run.count for run in runs), tuple(listed))

@@ -57,7 +57,8 @@ class Coming:
 
     ``rows`` are its undecided instants whose release lies after ``now``, by scheduled instant. ``owed_count`` were
     released up to ``now`` and are not decided yet: the rules for missed instants say what becomes of them. ``left``
-    is how many more fires its maximum allows once those are decided, None without a maximum; ``rows`` end with it.
+    is how many more fires its maximum allows once those are decided, None without a maximum; ``rows`` end with it. A
+    pause or quarantine that goes on is taken to end at ``now``.
     """
 
     rows: list[Previewed]
@@ -112,7 +113,10 @@ def _unused(trigger: TriggerState) -> int | None:
 
 
 def _fires_left(state: State, trigger: TriggerState, zones: ZoneLibrary, now: int) -> int | None:
-    """What the maximum leaves once all that is owed is decided: the decision itself, on the trigger alone."""
+    """What the maximum leaves once all that is owed is decided: the decision itself, on the trigger alone.
+
+    A pause or quarantine that goes on is taken to end now.
+    """
     unused = _unused(trigger)
     if not unused:
         return unused
@@ -120,6 +124,7 @@ def _fires_left(state: State, trigger: TriggerState, zones: ZoneLibrary, now: in
         now=now, earliest=now, latest=now, clock_source="preview", as_of=state.as_of, owner="preview",
         entry_limit=_NO_LIMIT,
     )  # fmt: skip
-    alone = replace(state, triggers={trigger.name: trigger})
+    pauses = tuple(replace(pause, end=now) if pause.end is None else pause for pause in trigger.pauses)
+    alone = replace(state, triggers={trigger.name: replace(trigger, pauses=pauses, quarantine=None)})
     entries = tick(alone, Inputs(recorded=recorded, zones=zones, due=frozenset({trigger.name})))
     return _unused(fold_entries(alone, entries, now).triggers[trigger.name])

@@ -1,12 +1,13 @@
 """A scheduler's tick: everything that is due in one book at one instant (DESIGN section 5, rules 1 to 7)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from . import entries as e
 from .ceilings import ceiling_entries
 from .conclusions import conclusions
-from .due import next_due
+from .due import due_beside_waiting, waiting_due
 from .evolve import fold_entries
 from .inputs import Inputs
 from .lanes import Allowances
@@ -59,8 +60,9 @@ def tick(state: State, inputs: Inputs) -> tuple[e.BookEntry, ...]:
     entries.extend(following)
     state = fold_entries(state, following, recorded.now)
     allowances = Allowances(state, recorded.now, recorded.allowances, recorded.shedding_level)
-    for trigger in _due_in_order(state, inputs):
-        if allowances.idle() and _only_paced(state, trigger, inputs):
+    for due in _due_in_order(state, inputs):
+        trigger = due.trigger
+        if due.only_waits and not allowances.allow_any(trigger.waiting):
             continue
         decision = TriggerDecision(state, trigger, inputs, allowances)
         guarded(trigger.name, decision.run)
@@ -88,26 +90,34 @@ def _following(state: State, inputs: Inputs) -> list[e.BookEntry]:
     return found
 
 
-def _due_in_order(state: State, inputs: Inputs) -> list[TriggerState]:
-    """The triggers in which something is due, the oldest due first, and among them the one with the oldest waiting."""
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A trigger in which something is due; ``only_waits``: nothing but waiting fires."""
+
+    at: int
+    oldest: int
+    trigger: TriggerState
+    only_waits: bool
+
+    def order(self) -> tuple[int, int, str]:
+        """The longest due first, and of those the one whose waiting fire is the oldest."""
+        return self.at, self.oldest, self.trigger.name
+
+
+def _due_in_order(state: State, inputs: Inputs) -> list[_Due]:
+    """The triggers in which something is due, in the order in which they are decided."""
     now = inputs.recorded.now
     observed = {entry.trigger for entry in inputs.observed}
     quarantined = {item.trigger for item in inputs.recorded.quarantine}
     names = set(state.triggers) if inputs.due is None else inputs.due | observed
-    due: list[tuple[int, int, str]] = []
+    found: list[_Due] = []
     for name in names - quarantined:
         trigger = state.triggers.get(name)
         if trigger is None:
             continue
-        at = guarded(name, next_due, state, trigger, inputs.zones)
-        if at is not None and at <= now:
-            due.append((at, min((fire.scheduled for fire in trigger.waiting), default=now), name))
-    return [state.triggers[name] for _, _, name in sorted(due)]
-
-
-def _only_paced(state: State, trigger: TriggerState, inputs: Inputs) -> bool:
-    """Whether all that is due in the trigger are waiting fires that this page may not release any more."""
-    if any(fire.lane == "on-time" for fire in trigger.waiting) or not trigger.waiting:
-        return False
-    others = guarded(trigger.name, next_due, state, trigger, inputs.zones, waiting=False)
-    return others is None or others > inputs.recorded.now
+        others = guarded(name, due_beside_waiting, state, trigger, inputs.zones)
+        ats = [at for at in (others, waiting_due(state, trigger)) if at is not None and at <= now]
+        if ats:
+            oldest = min((fire.scheduled for fire in trigger.waiting), default=now)
+            found.append(_Due(min(ats), oldest, trigger, only_waits=others is None or others > now))
+    return sorted(found, key=_Due.order)

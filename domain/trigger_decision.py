@@ -2,6 +2,8 @@
 
 from bisect import bisect_right
 
+from msgspec.structs import replace
+
 from . import entries as e
 from .backfill import backfill_next
 from .ceilings import ceiling_entries
@@ -67,7 +69,7 @@ class TriggerDecision:
 
     def cut(self, room: int) -> int:
         """How many of the first ``entries`` fit into ``room`` and may be written without the others."""
-        return self._starts[bisect_right(self._starts, room) - 1]
+        return self._starts[max(0, bisect_right(self._starts, room) - 1)]
 
     def _emit(self, *entries: e.BookEntry) -> None:
         """Write entries that belong together, and to the ones before if these still await their fire."""
@@ -108,8 +110,9 @@ class TriggerDecision:
         zone = self._zones.database(self._state.zone_sha256).zone(self._definition.zone)
         found = tuple(ceiling_entries(trigger.name, trigger.ceilings, trigger.suspended_until, self._now, zone))
         self._emit(*found)
-        self._state = fold_entries(self._state, found, self._now)
-        self._trigger = self._state.triggers[trigger.name]
+        # Folded over this trigger alone: the periods of all may be over at one instant.
+        alone = replace(self._state, triggers={trigger.name: trigger})
+        self._trigger = fold_entries(alone, found, self._now).triggers[trigger.name]
 
     def _release_retries(self) -> None:
         """Rule 6: further attempts whose instant has come, the longest due first."""

@@ -126,8 +126,9 @@ def _check_characters(text: str) -> None:
         )
     for position, character in enumerate(text):
         if not ("!" <= character <= "~" or character in " \t"):
+            shown = f'"{character}" (U+{ord(character):04X})' if character.isprintable() else f"U+{ord(character):04X}"
             raise MalformedSchedule(
-                f"the character {character!a} does not belong in a cron expression".replace("'", '"'),
+                f"the character {shown} does not belong in a cron expression",
                 position=position,
                 token=character,
                 hint='use ASCII digits, names, and "* , - /"',

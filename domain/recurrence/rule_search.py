@@ -24,7 +24,7 @@ PATTERNS_KEPT_MAX = 1_024
 _UNIT_S = {"hourly": 3_600, "minutely": 60, "secondly": 1}
 _EVERY_MONTH = list(range(MONTH_COUNT))
 _MIDNIGHT = (1, 1, 1)
-_FEW_DAYS_S = 62 * DAY_S
+_FEW_DAYS_S = 366 * DAY_S
 
 
 class RuleTimes(LocalTimes):
@@ -75,16 +75,25 @@ class UnevenTimes(LocalTimes):
     """The local times of dates that each have their own times of day.
 
     ``times_of`` gives the times of a day (days from 1970-01-01) as ascending seconds; never none for a day of
-    ``days``. Only times from ``start_s`` up to and including ``last_s`` count (local seconds).
+    ``days``. ``count_of`` says how many they are, where that is known without making them. Only times from
+    ``start_s`` up to and including ``last_s`` count (local seconds).
     """
 
-    __slots__ = ("_before", "_dates", "_day_times", "_last_s", "_start_s")
+    __slots__ = ("_before", "_count_of", "_dates", "_day_times", "_last_s", "_start_s")
 
-    def __init__(self, days: int, times_of: Callable[[int], Sequence[int]], start_s: int, last_s: int) -> None:
+    def __init__(
+        self,
+        days: int,
+        times_of: Callable[[int], Sequence[int]],
+        start_s: int,
+        last_s: int,
+        count_of: Callable[[int], int] | None = None,
+    ) -> None:
         super().__init__(_of_the_clock(*_MIDNIGHT))
         self._dates = RuleTimes(days, _MIDNIGHT, 0, LOCAL_END_S)
         self._day_masks = self._dates.day_masks
         self._day_times = times_of
+        self._count_of = self._listed if count_of is None else count_of
         self._start_s, self._last_s = start_s, last_s
         self._before: array[int] | None = None
 
@@ -120,7 +129,7 @@ class UnevenTimes(LocalTimes):
         return found if found >= self._start_s else -FAR_S
 
     def count(self, from_s: int, to_s: int) -> int:
-        """As in LocalTimes; the first call for more than two months adds all days up."""
+        """As in LocalTimes; the first call for more than a year adds the days of all years up."""
         from_s, to_s = max(from_s, self._start_s, 0), min(to_s, self._last_s + 1, LOCAL_END_S)
         if to_s - from_s <= _FEW_DAYS_S:
             return self._count_few(from_s, to_s)
@@ -147,6 +156,9 @@ class UnevenTimes(LocalTimes):
             mask[place >> 3] |= 1 << (place & 7)
         return int.from_bytes(mask, "little")
 
+    def _listed(self, day: int) -> int:
+        return len(self._day_times(day))
+
     def _count_before(self, local_s: int) -> int:
         if self._before is None:
             self._before = array("q", accumulate(map(self._count_of_month, _EVERY_MONTH), initial=0))
@@ -155,15 +167,18 @@ class UnevenTimes(LocalTimes):
 
     def _count_of_month(self, month: int) -> int:
         start = MONTH_STARTS[month]
-        return sum(len(self._day_times(start + bit)) for bit in bits_of(self._day_masks[month]))
+        return sum(self._count_of(start + bit) for bit in bits_of(self._day_masks[month]))
 
     def _count_few(self, from_s: int, to_s: int) -> int:
         """As ``count``, day by day."""
         total = 0
         day_s = self._dates.first_from(from_s - from_s % DAY_S)
         while day_s < to_s:
-            times = self._day_times(day_s // DAY_S)
-            total += bisect_left(times, to_s - day_s) - bisect_left(times, from_s - day_s)
+            if from_s <= day_s and day_s + DAY_S <= to_s:
+                total += self._count_of(day_s // DAY_S)
+            else:
+                times = self._day_times(day_s // DAY_S)
+                total += bisect_left(times, to_s - day_s) - bisect_left(times, from_s - day_s)
             day_s = self._dates.first_from(day_s + DAY_S)
         return total
 
@@ -223,7 +238,7 @@ def _stepping(schedule: RuleSchedule, days: int, unit_s: int, bounds: tuple[int,
     for day in range(min(period, END_DAY)):
         if times_of.has_any(day):
             base |= 1 << day
-    return UnevenTimes(days & repeated(base, period), times_of, *bounds)
+    return UnevenTimes(days & repeated(base, period), times_of, *bounds, count_of=times_of.count)
 
 
 class _SteppingDay:
@@ -235,6 +250,9 @@ class _SteppingDay:
         self._phase = schedule.start // 1_000_000 // unit_s % schedule.interval
         self._clock = schedule
         self._inner = _inner_times(schedule, unit_s)
+        whole = (schedule.hours + 1, schedule.minutes + 1, schedule.seconds + 1)
+        units = {3_600: whole[:1], 60: whole[:2], 1: whole}[unit_s]
+        self._is_free = units == (1 << 24, 1 << 60, 1 << 60)[: len(units)]
         self._kept: dict[int, array[int]] = {}
         shift = self._per_day % self._interval
         self.repeats_after = 1 if shift == 0 else self._interval // gcd(self._interval, shift)
@@ -242,6 +260,12 @@ class _SteppingDay:
     def has_any(self, day: int) -> bool:
         """Whether the day has a time; without working all of them out."""
         return next(self._times(self._first(day)), None) is not None
+
+    def count(self, day: int) -> int:
+        """How many times the day has; not worked out one by one where no field restricts the units."""
+        if not self._is_free:
+            return len(self(day))
+        return len(range(self._first(day), self._per_day, self._interval)) * len(self._inner)
 
     def _first(self, day: int) -> int:
         return (self._phase - day * self._per_day) % self._interval

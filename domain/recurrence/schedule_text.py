@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..instants import DAY, HOUR, MINUTE
 from ..limits import EXPRESSION_LENGTH_MAX, INTERVAL_MAX
 from .cron_fields import Word
-from .cron_text import DIALECT_HINT, DIALECTS, parse_cron
+from .cron_text import DIALECTS, parse_cron
 from .errors import MalformedSchedule
 from .field_checks import LocalMoment, cron_checks
 from .interval_text import parse_interval, parse_one_off
@@ -27,6 +27,7 @@ _LENGTH = re.compile(r"[ \t]*P[0-9T]", re.ASCII | re.IGNORECASE)
 _RATE = re.compile(r"([0-9]{1,9})[ \t]+(minute|hour|day)(s?)", re.ASCII)
 _UNITS = {"minute": MINUTE, "hour": HOUR, "day": DAY}
 _READING_LENGTH_MAX = 160
+_DIALECT_HINT = "use unix, quartz, aws or rrule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def parse_schedule(text: str, dialect: str | None = None, *, anchor: int = 0) ->
     mean two things; NeverDue when no instant can match.
     """
     if dialect is not None and dialect not in (*DIALECTS, RULE_DIALECT):
-        raise MalformedSchedule(f'the dialect "{dialect[:40]}" is not known', token=dialect[:40], hint=DIALECT_HINT)
+        raise MalformedSchedule(f'the dialect "{dialect[:40]}" is not known', token=dialect[:40], hint=_DIALECT_HINT)
     _check_length(text)
     shown = _shown_dialect(text)
     if dialect is None and shown == "interval":

@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
 _RANGE = re.compile(r"([a-z0-9]+)-([a-z0-9]+)", re.ASCII)
 _AWS_CALL = re.compile(r"cron\((.*)\)", re.ASCII | re.IGNORECASE)
-_WEEKDAY_NUMBER = re.compile(r"(?<![0-9/#])[1-7](?![0-9])", re.ASCII)
+_WEEKDAY_NUMBER = re.compile(r"(?<![0-9/#])0*[1-7](?![0-9])", re.ASCII)
 _STEPPED_RANGE = re.compile(r"([a-z]{3}|[0-9]+)-([a-z]{3}|[0-9]+)/", re.ASCII)
 _WEEKDAYS = "sun mon tue wed thu fri sat".split()
 _NAMES = [*_WEEKDAYS, *"jan feb mar apr may jun jul aug sep oct nov dec".split()]

@@ -1,6 +1,6 @@
 """``fireledger book``: the pages of a tenant's book, readable."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import click
 
@@ -10,23 +10,44 @@ from ..control.refusals import refused
 from ..json_edge import Json
 from .asking import Asker, Row, asking, rows_of
 from .output import emit_json, examples, shown
-from .place import Place, place_options
+from .place import Place, placed
 
 
-@click.group()
+@click.group(epilog=examples("fireledger book show acme --from 17"))
 def book() -> None:
-    """Look at books: the chain of pages that everything follows from."""
+    """Look at a tenant's book: the chain of pages that everything follows from.
+
+    Each page holds what was written at once, by a command or by a scheduler's decision: its entries.
+    """
 
 
-@book.command("show", epilog=examples("fireledger book show acme --from 17"))
+@book.command(
+    "show",
+    short_help="Show the pages of a tenant's book.",
+    epilog=examples(
+        "fireledger book show acme                             from the first page on",
+        "fireledger book show acme --from 17 --json",
+    ),
+)
 @click.argument("tenant")
-@click.option("--from", "first", type=int, default=1, show_default=True, metavar="PAGE", help="The first page shown.")
+@click.option(
+    "--from",
+    "first",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="PAGE",
+    help="The first page shown; later ones follow.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, a page, a line.")
-@place_options
-def show_book(
-    *, tenant: str, first: int, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None
-) -> None:
-    """Show the pages of TENANT's book with their entries, pages without effect too. Payloads are not shown."""
+@placed
+def show_book(*, tenant: str, first: int, as_json: bool, place: Place) -> None:
+    """Show the pages of TENANT's book with their entries. Payloads are not shown.
+
+    Of each page: its number, its now (the instant at which it decides), the command, who wrote it, when the broker
+    stamped it, and its hash, which the next page repeats. A page that was stamped too far from its writer's clock
+    stands in the book and has no effect. A page beyond the last one is exit status 3.
+    """
     check_tenant(tenant)
     if first < 1:
         raise refused(f"--from {first} is no page", hint="pages are numbered from 1")
@@ -47,10 +68,8 @@ def show_book(
             place = answer.get("next")
         if held is not None:
             _emit(held, as_json=as_json)
-        elif not as_json:
-            click.echo(f"the book of {tenant} has no page {first}", err=True)
 
-    asking(Place(data, nats_url, creds), show)
+    asking(place, show)
 
 
 def _join(held: Row, rest: Row) -> None:
@@ -64,11 +83,17 @@ def _emit(page: Row, *, as_json: bool) -> None:
     if as_json:
         emit_json({name: value for name, value in page.items() if name != "first_entry"})
         return
+    for line in page_lines(page):
+        click.echo(line)
+
+
+def page_lines(page: Row) -> Iterator[str]:
+    """A page as people read it: where and when, its stamp and hash, then an entry a line."""
     effect = "" if page["effective"] else "  NO EFFECT: stamped outside its writer's bounds"
-    click.echo(f"page {page['page']}  {page['now']}  {page['command']}  by {page['owner']}{effect}")
-    click.echo(f"  stamped {page['stamped_at']}  sequence {page['sequence']}  sha256 {str(page['sha256'])[:16]}…")
+    yield f"page {page['page']}  {page['now']}  {page['command']}  by {page['owner']}{effect}"
+    yield f"  stamped {page['stamped_at']}  sequence {page['sequence']}  sha256 {str(page['sha256'])[:16]}…"
     entries = page["entries"]
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict):
             fields = {name: value for name, value in entry.items() if name != "topic"}
-            click.echo(f"  {entry['topic']}  {shown(fields)}")
+            yield f"  {entry['topic']}  {shown(fields)}"
