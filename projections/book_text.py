@@ -102,6 +102,7 @@ def settings_readable(settings: TenantSettings) -> dict[str, Readable]:
         "zone": settings.zone,
         "quota_per_second": settings.quota_per_second,
         "default_jitter": format_duration(settings.default_jitter),
+        "catch_up_share": f"{settings.catch_up_percent}%",
     }
 
 
@@ -124,11 +125,21 @@ def definition_readable(definition: Definition) -> dict[str, Readable]:
         "overlap": d.overlap,
         "outcome_window": format_duration(d.outcome_window),
         "timeout": format_duration(d.timeout),
+        "max_attempts": d.retry.attempts,
+        "retry_base": format_duration(d.retry.base),
+        "retry_factor": factor_text(d.retry.factor),
+        "retry_cap": format_duration(d.retry.cap),
         "not_before": _instant(d.not_before),
         "not_after": _instant(d.not_after),
         "max_fires": d.max_fires,
         "excluded": format_excluded_dates(d.excluded) or None,
     }
+
+
+def factor_text(hundredths: int) -> str:
+    """A factor in hundredths as people write it: ``2``, ``1.5``."""
+    whole, rest = divmod(hundredths, 100)
+    return f"{whole}.{rest:02d}".rstrip("0") if rest else str(whole)
 
 
 def schedule_text(schedule: Schedule) -> str:

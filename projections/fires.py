@@ -1,167 +1,87 @@
 """Fires and non-fires as rows, folded from the LEDGER: what ``fires list``, ``show`` and ``follow`` answer from.
 
 A range of instants that did not fire is one row with its first and last instant and a count. Pages without
-effect contribute nothing. Until the history has a store of its own, the ROWS_MAX most recently changed rows are kept
-in memory and older ones are forgotten; nothing is lost by that, since the log has them.
+effect contribute nothing. Until the history has a store of its own, at most ROWS_MAX rows are kept in memory. Beyond
+that the tenant that has the most lets go of those that have not changed for longest, so that a tenant with many fires
+pushes out its own only; nothing is lost by that, since the log has them.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from heapq import nlargest
+from itertools import islice
 
 from fireledger.domain import entries as e
 from fireledger.domain.book import Folded
 from fireledger.domain.identifiers import FireKey
-from fireledger.domain.instants import MILLISECOND, Instant
 from fireledger.domain.page import AttemptsPage, Page, decode_attempts, decode_page, is_effective
 from fireledger.domain.state import State
+from fireledger.domain.zones import ZoneLibrary
 
+from .fire_row import FireQuery, FireRow, rules_of
+from .fire_store import FireStore
 from .ledger_fold import FoldedAttempts
+
+__all__ = ["FireQuery", "FireRow", "FireRows"]
 
 ROWS_MAX = 200_000
 """Rows kept over all tenants, about 0.7 KB each."""
 _CHANGES_PER_MESSAGE = 1 << 20
 """Above the rows that one message can change, so that a mark orders changes within a message too."""
 
-Identity = tuple[str, int, int]
-"""Trigger, scheduled instant and sequence: a row's name within its tenant."""
-
-
-@dataclass(slots=True)
-class FireRow:
-    """One fire, or one run of instants that did not fire. Instants in microseconds since the epoch.
-
-    ``decided`` and ``released`` are the broker's timestamps of the pages that say so, ``dispatched`` that of the last
-    ``started`` record of the first attempt, ``finished`` that of the result, or of the page that closed the outcome
-    window. ``state`` is ``decided`` (not released yet), ``fired`` or why it did not fire; ``outcome`` is None until the
-    book has one, while ``result`` is what the last attempt gave. ``merged`` counts the local times that new time-zone
-    data moved onto this instant after its decision. ``changed`` orders all changes of all rows.
-    """
-
-    tenant: str
-    trigger: str
-    scheduled: int
-    sequence: int
-    state: str
-    cause: str
-    version: int
-    decided: int
-    last: int
-    count: int = 1
-    lane: str | None = None
-    release: int | None = None
-    released: int | None = None
-    dispatched: int | None = None
-    finished: int | None = None
-    attempts: int = 0
-    duplicates: int = 0
-    result: str | None = None
-    outcome: str | None = None
-    outcome_cause: str | None = None
-    message: str = ""
-    into: int | None = None
-    over_quota: bool = False
-    merged: int = 0
-    changed: int = 0
-
-    @property
-    def identity(self) -> Identity:
-        """The row's name within its tenant."""
-        return (self.trigger, self.scheduled, self.sequence)
-
-    @property
-    def key(self) -> FireKey:
-        """The fire's key; of a range, that of its first instant."""
-        return FireKey(self.tenant, self.trigger, Instant(self.scheduled), self.sequence)
-
-    @property
-    def lateness_ms(self) -> float | None:
-        """Milliseconds from the scheduled instant to the dispatch."""
-        return None if self.dispatched is None else (self.dispatched - self.scheduled) / MILLISECOND
-
-    @property
-    def delay_ms(self) -> float | None:
-        """Milliseconds from the release to the dispatch."""
-        if self.dispatched is None or self.release is None:
-            return None
-        return (self.dispatched - self.release) / MILLISECOND
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FireQuery:
-    """Which rows: of a tenant, of one trigger or of all, scheduled in [since, until), newest first.
-
-    ``before`` goes on where an earlier answer ended: rows strictly older than (scheduled, trigger, sequence).
-    """
-
-    tenant: str
-    trigger: str | None = None
-    since: int | None = None
-    until: int | None = None
-    before: tuple[int, str, int] | None = None
-    limit: int
-
-    def matches(self, row: FireRow) -> bool:
-        """Whether the row is one of them; a range is if any part of it is."""
-        return (
-            (self.trigger is None or row.trigger == self.trigger)
-            and (self.since is None or row.last >= self.since)
-            and (self.until is None or row.scheduled < self.until)
-            and (self.before is None or _order(row) < self.before)
-        )
-
-
-def _order(row: FireRow) -> tuple[int, str, int]:
-    return (row.scheduled, row.trigger, row.sequence)
-
 
 class FireRows:
     """The rows of all tenants, and in which order they changed."""
 
     def __init__(self, *, rows_max: int = ROWS_MAX) -> None:
-        self.forgotten_through = 0
-        """The newest change of a row that is no longer kept; followers behind it have missed something."""
-        self._rows_max = rows_max
         self._mark = 0
-        # Both in the order of the last change, oldest first.
-        self._all: dict[tuple[str, Identity], FireRow] = {}
-        self._tenants: dict[str, dict[Identity, FireRow]] = {}
+        self._store = FireStore(rows_max)
+        # The state that each book had before the page that is being folded.
+        self._before: dict[str, State] = {}
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._store)
 
     @property
     def position(self) -> int:
         """The newest change of any row: where a follower begins that wants only what comes."""
         return self._mark
 
+    def forgotten_through(self, tenant: str) -> int:
+        """The newest change of a row of the tenant that is no longer kept; followers behind it have missed something.
+
+        0 while every row is kept.
+        """
+        return self._store.forgotten_through(tenant)
+
+    def complete_since(self, tenant: str) -> int | None:
+        """Every row of the tenant scheduled at this instant or later is kept; None: every row there is."""
+        return self._store.complete_since(tenant)
+
     def apply(self, folded: Folded | FoldedAttempts, *, sequence: int, stamped_at: int) -> None:
         """Take in the next message of the LEDGER as ``LedgerFold.apply`` returned it: each once, in order."""
         self._mark = max(self._mark, sequence * _CHANGES_PER_MESSAGE)
         if isinstance(folded, FoldedAttempts):
             self._fold_attempts(folded.page, stamped_at)
-        elif folded.effective:
-            self._fold_page(folded.page, folded.book.state, stamped_at)
-        self._forget_oldest()
+        else:
+            if folded.effective:
+                self._fold_page(folded.page, folded.book.state, stamped_at)
+            self._before[folded.page.tenant] = folded.book.state
+        self._store.shrink()
 
-    def get(self, key: FireKey) -> FireRow | None:
-        """The row of a fire, or the range that its instant lies in."""
-        rows = self._tenants.get(key.tenant, {})
-        exact = rows.get((key.trigger, key.scheduled, key.sequence))
+    def get(self, key: FireKey, zones: ZoneLibrary) -> FireRow | None:
+        """The row of a fire, or the range that its instant is one of. Raises UnknownZoneData."""
+        exact = self._store.find(key.tenant, (key.scheduled, key.trigger, key.sequence))
         if exact is not None or key.sequence:
             return exact
-        ranges = (row for row in rows.values() if row.count > 1 and row.trigger == key.trigger)
-        return next((row for row in ranges if row.scheduled <= key.scheduled <= row.last), None)
+        ranges = self._store.ranges(key.tenant, key.trigger)
+        return next((row for row in ranges if row.covers(key.scheduled, zones)), None)
 
     def newest(self, query: FireQuery) -> list[FireRow]:
         """The newest rows that match, newest first."""
-        rows = self._tenants.get(query.tenant, {}).values()
-        return nlargest(query.limit, (row for row in rows if query.matches(row)), key=_order)
+        return list(islice(self._store.newest(query), query.limit))
 
     def changed_since(self, tenant: str, trigger: str | None, after: int, *, limit: int) -> list[FireRow]:
         """The oldest ``limit`` rows that changed after the mark ``after``, in the order of their last change."""
         recent: list[FireRow] = []
-        for row in reversed(self._tenants.get(tenant, {}).values()):
+        for row in self._store.last_changed(tenant):
             if row.changed <= after:
                 break
             if trigger is None or row.trigger == trigger:
@@ -183,12 +103,14 @@ class FireRows:
                 self._released(tenant, entry, stamped_at)
             case e.FireDecided():
                 self._decided(tenant, entry, stamped_at)
+            case e.FireRequested():
+                self._requested(tenant, entry, stamped_at)
             case e.InstantsResolved():
                 self._resolved(tenant, entry, state, stamped_at)
             case e.FireWithdrawn():
                 self._withdrawn(tenant, entry)
-            case e.FireHeld():
-                self._held(tenant, entry)
+            case e.FireHeld() | e.HeldFireReleased() | e.RetryScheduled():
+                self._interrupted(tenant, entry, stamped_at)
             case e.FireFinished():
                 self._finished(tenant, entry, stamped_at)
             case e.RollbackRecorded():
@@ -202,7 +124,7 @@ class FireRows:
             trigger=entry.trigger,
             scheduled=entry.scheduled,
             sequence=entry.sequence,
-            state="fired" if isinstance(entry, e.FireReleased) else "decided",
+            state="fired" if isinstance(entry, e.FireReleased) else "waiting",
             cause=entry.cause,
             version=entry.definition_page,
             decided=stamped_at,
@@ -214,12 +136,29 @@ class FireRows:
         self._put(row)
         return row
 
+    def _requested(self, tenant: str, entry: e.FireRequested, stamped_at: int) -> None:
+        self._put(
+            FireRow(
+                tenant=tenant,
+                trigger=entry.trigger,
+                scheduled=entry.scheduled,
+                sequence=entry.sequence,
+                state="waiting",
+                cause="by-hand",
+                version=entry.definition_page,
+                decided=stamped_at,
+                last=entry.scheduled,
+                lane="on-time",
+                release=entry.scheduled,
+            )
+        )
+
     def _released(self, tenant: str, entry: e.FireReleased, stamped_at: int) -> None:
         row = self._find(tenant, entry)
         if row is None:
             # Its decision is older than what is kept.
             row = self._decided(tenant, entry, stamped_at)
-        row.state = "fired"
+        row.state, row.retry_at = "fired", None
         row.released = row.released or stamped_at
         self._put(row)
 
@@ -240,12 +179,13 @@ class FireRows:
             last=entry.last,
             count=entry.count,
             into=entry.into,
+            rules=rules_of(self._before.get(tenant), entry.trigger, entry.last) if entry.count > 1 else None,
         )
         self._put(row)
 
     def _merged(self, tenant: str, entry: e.InstantsResolved) -> None:
         """An instant that new zone data moved onto a decided key: that keeps its row."""
-        row = self._tenants.get(tenant, {}).get((entry.trigger, entry.first, 0))
+        row = self._store.find(tenant, (entry.first, entry.trigger, 0))
         if row is not None:
             row.merged += entry.count
             self._put(row)
@@ -256,16 +196,27 @@ class FireRows:
             row.state, row.cause = entry.state, entry.cause
             self._put(row)
 
-    def _held(self, tenant: str, entry: e.FireHeld) -> None:
+    def _interrupted(
+        self, tenant: str, entry: e.FireHeld | e.HeldFireReleased | e.RetryScheduled, stamped_at: int
+    ) -> None:
+        """Between two attempts of a fire: a person, or some time, is waited for."""
         row = self._find(tenant, entry)
-        if row is not None:
-            row.outcome, row.message = "held", entry.message
-            self._put(row)
+        if row is None:
+            return
+        match entry:
+            case e.FireHeld():
+                row.state, row.outcome, row.message, row.retry_at = "held", "held", entry.message, None
+            case e.HeldFireReleased():
+                row.state, row.outcome, row.retry_at, row.finished = "fired", None, stamped_at, None
+            case e.RetryScheduled():
+                row.retry_at, row.finished = entry.at, None
+        self._put(row)
 
     def _finished(self, tenant: str, entry: e.FireFinished, stamped_at: int) -> None:
         row = self._find(tenant, entry)
         if row is None:
             return
+        row.state, row.retry_at = "fired", None
         row.outcome, row.outcome_cause = entry.outcome, entry.cause
         if row.finished is None or row.result is None:
             row.finished = stamped_at
@@ -297,32 +248,13 @@ class FireRows:
     # The rows themselves
 
     def _find(self, tenant: str, entry: e.FireEntry) -> FireRow | None:
-        return self._tenants.get(tenant, {}).get((entry.trigger, entry.scheduled, entry.sequence))
+        return self._store.find(tenant, (entry.scheduled, entry.trigger, entry.sequence))
 
     def _put(self, row: FireRow) -> None:
         """Store a row as the one that changed last."""
         self._mark += 1
         row.changed = self._mark
-        rows = self._tenants.setdefault(row.tenant, {})
-        rows.pop(row.identity, None)
-        rows[row.identity] = row
-        name = (row.tenant, row.identity)
-        self._all.pop(name, None)
-        self._all[name] = row
-
-    def _forget_oldest(self) -> None:
-        for tenant, identity in self._excess():
-            row = self._all.pop((tenant, identity))
-            self.forgotten_through = row.changed
-            rows = self._tenants[tenant]
-            del rows[identity]
-            if not rows:
-                del self._tenants[tenant]
-
-    def _excess(self) -> Iterator[tuple[str, Identity]]:
-        excess = len(self._all) - self._rows_max
-        oldest = iter(self._all)
-        yield from [next(oldest) for _ in range(excess)]
+        self._store.put(row)
 
 
 _ENDING = frozenset({"succeeded", "retryable", "final", "timeout"})
@@ -337,7 +269,9 @@ def _started(row: FireRow, record: e.AttemptStarted, stamped_at: int) -> None:
 
 
 def _answered(row: FireRow, record: e.AttemptResult | e.AttemptReported, stamped_at: int) -> None:
-    """What comes after the outcome is in the log, and changes nothing here."""
+    """What comes after the outcome is in the log, and of it only the cost is added here."""
+    if record.cost is not None:
+        row.cost = (row.cost or 0) + record.cost
     if row.outcome is not None and row.outcome != "held":
         return
     row.result, row.message = record.result, record.message

@@ -1,37 +1,36 @@
 """Putting a runner together: its connection, clock, zones, log and leases, from what the command line said."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fireledger.domain.instants import Duration
 from fireledger.domain.limits import PARTITION_COUNT_DEFAULT
 
-from .broker.credentials import load_credentials
+from .attempt_tokens import AttemptTokens
+from .broker.credentials import load_credentials, load_report_key
 from .clock import OnStep, SystemClock, choose_clock
 from .control.control import Control
+from .control.outcome_endpoint import OutcomeOptions
 from .dispatcher.dispatcher import Dispatcher
 from .dispatcher.policy import TargetPolicy
-from .errors import BrokerUnavailable
+from .dispatcher.reporting import Reporting
 from .identity import new_runner_id
 from .jetstream.buckets import Bucket
 from .jetstream.connection import BrokerConnection, Login
 from .jetstream.ledger import Ledger
 from .jetstream.provisioning import verify
 from .jetstream.reader import Checkpoint, PullReader
+from .joining import join_broker
 from .leases import LeaseKind, PartitionLeases
-from .lifecycle import Backoff, pause, unless_stopped
 from .logs import get_log
+from .runner_state import Blocked, Seen, StateReport
+from .scheduler.pacing import LaneRates
 from .scheduler.scheduler import Scheduler
 from .zone_store import load_zones, store_packaged_zones
 
-CONNECT_RETRY_FIRST_S = 0.1
-CONNECT_RETRY_MAX_S = 2.0
-"""Waits between attempts to reach the broker at the start: doubling between these."""
-CONNECT_TIMEOUT_S = 2.0
-"""How long one attempt may take before the log says that the broker is not there."""
 BEGINNING = Checkpoint(0, b"")
 
 _log = get_log("runner")
@@ -42,6 +41,8 @@ class RunnerOptions:
     """What a runner was asked for.
 
     ``local``: broker and runner share a machine, so a declared clock and loopback targets are allowed.
+    ``report_key``, ``report_url`` and ``outcome_port`` are how executors report outcomes later; control and dispatcher
+    need the same key.
     """
 
     kind: str
@@ -51,6 +52,14 @@ class RunnerOptions:
     on_clock_step: OnStep = "hold"
     partition_count: int = PARTITION_COUNT_DEFAULT
     local: bool = False
+    report_key: Path | None = None
+    report_url: str = ""
+    outcome_port: int | None = None
+    lane_rates: LaneRates = field(default_factory=LaneRates)
+
+    def tokens(self) -> AttemptTokens | None:
+        """What makes and checks the tokens of attempts. Raises OperationalError when the key cannot be read."""
+        return None if self.report_key is None else AttemptTokens(load_report_key(self.report_key))
 
     def login(self) -> Login:
         """The runner's login. Raises OperationalError when the credentials file cannot be read."""
@@ -82,6 +91,11 @@ class Runtime:
             partition_count=self.options.partition_count,
         )
 
+    def report(self, kind: LeaseKind, look: Callable[[], Seen]) -> StateReport:
+        """What tells others of the runner's state."""
+        bucket = Bucket(self.connection, "leases")
+        return StateReport(bucket, self.clock, kind=kind, runner_id=self.runner_id, look=look)
+
 
 async def run_scheduler(options: RunnerOptions, stop: asyncio.Event) -> None:
     """Run a scheduler until ``stop``. Raises OperationalError."""
@@ -97,8 +111,16 @@ async def run_scheduler(options: RunnerOptions, stop: asyncio.Event) -> None:
             zones=await load_zones(runtime.connection),
             runner_id=runtime.runner_id,
             reload_zones=lambda known: load_zones(runtime.connection, known),
+            lane_rates=options.lane_rates,
         )
-        await _together(stop, scheduler.run(stop), _once_ready(scheduler.ready, leases, stop))
+
+        def look() -> Seen:
+            """Which books the scheduler cannot decide."""
+            blocked = scheduler.snapshot().blocked
+            return Seen(blocked=tuple(Blocked(each.tenant, each.reason) for each in blocked))
+
+        report = runtime.report("scheduler", look)
+        await _together(stop, scheduler.run(stop), _once_ready(scheduler.ready, leases, stop), report.run(stop))
 
 
 async def run_dispatcher(options: RunnerOptions, stop: asyncio.Event) -> None:
@@ -106,7 +128,7 @@ async def run_dispatcher(options: RunnerOptions, stop: asyncio.Event) -> None:
     async with _runtime(options, stop) as runtime:
         if runtime is None:
             return
-        leases = runtime.leases("dispatcher")
+        leases, tokens = runtime.leases("dispatcher"), options.tokens()
         dispatcher = Dispatcher(
             connection=runtime.connection,
             ledger=runtime.ledger,
@@ -115,8 +137,19 @@ async def run_dispatcher(options: RunnerOptions, stop: asyncio.Event) -> None:
             ownership=leases,
             policy=TargetPolicy(allow_loopback=options.local),
             runner_id=runtime.runner_id,
+            reporting=None if tokens is None else Reporting(tokens, options.report_url),
         )
-        await _together(stop, dispatcher.run(stop), _once_ready(dispatcher.ready, leases, stop))
+
+        def look() -> Seen:
+            """How many fires the dispatcher cannot call yet."""
+            snapshot = dispatcher.snapshot()
+            waiting, calling = snapshot["waiting"], snapshot["calling"]
+            assert isinstance(waiting, int), "a number of fires"
+            assert isinstance(calling, int), "a number of calls"
+            return Seen(calls_waiting=waiting, calls_under_way=calling)
+
+        report = runtime.report("dispatcher", look)
+        await _together(stop, dispatcher.run(stop), _once_ready(dispatcher.ready, leases, stop), report.run(stop))
 
 
 async def run_control(options: RunnerOptions, stop: asyncio.Event) -> None:
@@ -134,6 +167,7 @@ async def run_control(options: RunnerOptions, stop: asyncio.Event) -> None:
             zones=await load_zones(runtime.connection),
             runner_id=runtime.runner_id,
             allow_loopback=options.local,
+            outcomes=OutcomeOptions(tokens=options.tokens(), port=options.outcome_port),
         )
         await control.run(stop)
 
@@ -144,7 +178,7 @@ async def _runtime(options: RunnerOptions, stop: asyncio.Event) -> AsyncGenerato
     clock = choose_clock(declared=options.clock_bound, single_machine=options.local, on_step=options.on_clock_step)
     runner_id = new_runner_id(options.kind)
     login = options.login()
-    connection = await _connected(login, runner_id, stop)
+    connection = await join_broker(login, runner_id, stop)
     if connection is None:
         yield None
         return
@@ -154,21 +188,6 @@ async def _runtime(options: RunnerOptions, stop: asyncio.Event) -> AsyncGenerato
         yield Runtime(options, runner_id, clock, connection, Ledger(connection))
     finally:
         await connection.close()
-
-
-async def _connected(login: Login, name: str, stop: asyncio.Event) -> BrokerConnection | None:
-    """A connection, waiting for a broker that is not there yet; None once stopped."""
-    backoff = Backoff(CONNECT_RETRY_FIRST_S, CONNECT_RETRY_MAX_S)
-    while not stop.is_set():
-        try:
-            return await unless_stopped(
-                stop, BrokerConnection.open(login, name=name, connect_timeout_s=CONNECT_TIMEOUT_S)
-            )
-        except BrokerUnavailable as error:
-            wait_s = backoff.next_s()
-            _log.warning("broker-unavailable", reason=error.message, retry_in_s=wait_s)
-            await pause(wait_s, stop)
-    return None
 
 
 async def _once_ready(ready: asyncio.Event, leases: PartitionLeases, stop: asyncio.Event) -> None:

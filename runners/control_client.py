@@ -12,6 +12,10 @@ ASK_TIMEOUT_S = 15.0
 _ONE_RELEASE = "use one release for both"
 
 
+class ControlAbsent(BrokerUnavailable):
+    """No control was there to hear the request: it was not carried out."""
+
+
 class ControlClient:
     """Sends requests to whichever control answers first."""
 
@@ -21,21 +25,21 @@ class ControlClient:
     async def ask(self, subject: str, request: Mapping[str, Json], *, timeout_s: float = ASK_TIMEOUT_S) -> Json:
         """Return the answer's value.
 
-        Raises ControlRefused with the rejection's code and exit status, BrokerUnavailable when nobody answers.
+        Raises ControlRefused with the rejection's code and exit status, ControlAbsent when there is no control, and
+        BrokerUnavailable when none answers in time or the connection is lost.
         """
         try:
-            reply = await self._connection.request(subject, dumps(dict(request)), timeout_s=timeout_s)
+            reply = await self._connection.ask(subject, dumps(dict(request)), timeout_s=timeout_s)
         except BrokerUnavailable as error:
-            raise BrokerUnavailable("control does not answer", hint="start it: fireledger up") from error
+            kind = ControlAbsent if error.message.startswith("nobody answers") else BrokerUnavailable
+            raise kind("control does not answer", hint="start it: fireledger up") from error
         match _read(reply.payload):
             case {"ok": True, "value": value}:
                 return value
             case {"ok": False, "error": {"code": str(code), "message": str(message), "hint": str(hint), **rest}}:
                 raise ControlRefused(code, message, hint=hint, exit_status=_status(rest.get("exit_status")))
             case _:
-                raise BrokerUnavailable(
-                    f'control answered "{subject}" in another form', hint="use one release for both"
-                )
+                raise BrokerUnavailable(f'control answered "{subject}" in another form', hint=_ONE_RELEASE)
 
 
 def _read(payload: bytes) -> Json:

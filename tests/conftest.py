@@ -1,5 +1,6 @@
-"""What holds for every test: the order of the kinds, and how many examples a property test tries."""
+"""What holds for every test: interrupts, the order of the kinds, how many examples a property test tries."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,12 @@ _ORDER = ("tidy", "unit", "golden", "property", "contract", "simulation", "integ
 settings.register_profile("everyday", deadline=None, max_examples=100, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=1_000, print_blob=True)
 settings.load_profile("everyday")
+
+
+def pytest_configure() -> None:
+    """Have interrupts work in whatever the tests start: a run in a script's background hands down that they do not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _rank(item: pytest.Item) -> int:

@@ -11,11 +11,15 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+PATIENCE_S = 60.0
+"""How long to wait where the time is no promise: long enough for a machine that does much else."""
 _POLL_S = 0.01
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], *, timeout_s: float, what: str) -> None:
+async def until(condition: Callable[[], bool | Awaitable[bool]], *, what: str, timeout_s: float = PATIENCE_S) -> None:
     """Return once the condition holds. It is asked at once, and then a hundred times a second.
+
+    Give ``timeout_s`` where the time is a promise, or where more than PATIENCE_S may pass by design.
 
     Raises AssertionError naming ``what`` when it has not held within ``timeout_s``, also when the condition
     itself does not come back. What the condition raises passes through.
@@ -31,7 +35,7 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], *, timeout_s: f
         raise AssertionError(_late(what, timeout_s)) from None
 
 
-def until_sync(condition: Callable[[], bool], *, timeout_s: float, what: str) -> None:
+def until_sync(condition: Callable[[], bool], *, what: str, timeout_s: float = PATIENCE_S) -> None:
     """Do the same where no event loop runs. A condition that does not come back is not interrupted."""
     end = time.perf_counter() + timeout_s
     never = threading.Event()

@@ -27,7 +27,7 @@ FIRES = 60
 READY_S = 60
 ARRIVALS_S = FIRES + 30
 TENANT = "bench"
-_READY = re.compile(r'ready data=\S+ broker=(?P<url>\S+) clock="(?P<clock>[^"]+)" epsilon=(?P<epsilon>\S+)')
+_READY = re.compile(r'ready data=\S+ broker=(?P<url>\S+) clock="(?P<clock>[^"]+)" epsilon=(?P<epsilon>\S+) .*')
 
 
 @asynccontextmanager

@@ -1,16 +1,18 @@
-"""The broker users' names and passwords: made once for a data folder, kept in private files."""
+"""The secrets of a data folder, made once and kept in private files: the broker users' passwords, the report key."""
 
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..attempt_tokens import REPORT_KEY_BYTES
 from ..errors import FolderUnusable
 from ..jetstream.topology import inbox_prefix
 from ..json_edge import MalformedJson, dumps_text, loads
 from .folder import write_private
 
 _PASSWORD_BYTES = 32
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +70,27 @@ def _ensure(path: Path, user: str) -> Credentials:
     made = Credentials(user, "fl-" + secrets.token_hex(_PASSWORD_BYTES))
     write_private(path, dumps_text({"user": made.user, "password": made.password}) + "\n")
     return made
+
+
+def load_report_key(path: Path | str) -> bytes:
+    """Read a report key's file: 64 hexadecimal digits. Raises FolderUnusable when it is absent or malformed."""
+    hint = 'name a file of 64 hexadecimal digits with --report-key; "openssl rand -hex 32" makes one'
+    try:
+        text = Path(path).read_text("utf-8").strip()
+    except OSError as error:
+        raise FolderUnusable(f'report key "{path}" cannot be read: {error.strerror}', hint=hint) from error
+    except UnicodeDecodeError as error:
+        raise FolderUnusable(f'report key "{path}" is no text', hint=hint) from error
+    # Without the error: it would quote what is in the file.
+    key = bytes.fromhex(text) if len(text) == 2 * REPORT_KEY_BYTES and set(text) <= _HEX_DIGITS else b""
+    if len(key) != REPORT_KEY_BYTES:
+        raise FolderUnusable(f'report key "{path}" is not {2 * REPORT_KEY_BYTES} hexadecimal digits', hint=hint)
+    return key
+
+
+def ensure_report_key(path: Path) -> None:
+    """Make and keep a report key unless there is one. Raises FolderUnusable, also for one that is malformed."""
+    if path.exists():
+        load_report_key(path)
+    else:
+        write_private(path, secrets.token_hex(REPORT_KEY_BYTES) + "\n")

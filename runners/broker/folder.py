@@ -167,6 +167,16 @@ class DataFolder:
         """The list of tenants that have an executor's user."""
         return self.path / "executors.json"
 
+    @property
+    def report_key_path(self) -> Path:
+        """The key that tokens of attempts are made with."""
+        return self.path / "report-key"
+
+    @property
+    def outcome_port_path(self) -> Path:
+        """On which port executors report outcomes over HTTP: the same at each start, since they remember it."""
+        return self.path / "outcomes.json"
+
     def stream_path(self, account: str, stream: str) -> Path:
         """Where the broker keeps one stream's files."""
         return self.store_path / "jetstream" / account / "streams" / stream

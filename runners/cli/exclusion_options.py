@@ -14,8 +14,9 @@ from fireledger.domain.recurrence.excluded_text import (
 )
 
 from ..control.definitions import excluded_dates
-from ..control.refusals import ScheduleRefused, refused
+from ..control.refusals import ScheduleRefused
 from ..json_edge import Json
+from .files import read_file
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 NONE = "none"
@@ -49,12 +50,12 @@ def given_exclusions(dates: tuple[str, ...], calendar: str | None) -> dict[str, 
 
 
 def _of_calendar(text: str) -> tuple[int, ...]:
-    path = Path(text.removeprefix("@"))
-    try:
-        with path.open("rb") as file:
-            content = file.read(CALENDAR_BYTES_MAX + 1)
-    except OSError as error:
-        raise refused(f'calendar "{path}" cannot be read: {error.strerror}', hint="name a readable file") from error
+    content = read_file(
+        Path(text.removeprefix("@")),
+        what="calendar",
+        bytes_max=CALENDAR_BYTES_MAX,
+        too_large_hint="keep the days of the coming years only",
+    )
     try:
         return parse_excluded_calendar(content)
     except MalformedSchedule as error:

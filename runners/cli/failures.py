@@ -4,8 +4,12 @@ import click
 
 from ..control.refusals import ScheduleRefused, from_value_error
 from ..errors import ExitStatus, OperationalError
+from .arguments import check_repeats, check_text
+from .usage import HintedUsageError
 
 INTERRUPTED = 130
+TEXT_SHOWN_MAX = 300
+"""Characters of a refused schedule that are repeated: more than any that is read."""
 
 
 class FailingGroup(click.Group):
@@ -14,9 +18,13 @@ class FailingGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
-        """Read the root's own options."""
+        """Check what holds for the arguments of every command, and read the root's own options."""
+        given = list(args)
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            check_text(given)
+            context = super().make_context(info_name, args, parent, **extra)
+            check_repeats(self, context, given)
+            return context
         except click.UsageError as error:
             raise click.exceptions.Exit(_tell_usage(error)) from error
 
@@ -42,8 +50,9 @@ def tell(error: OperationalError) -> int:
     """Say what failed on stderr and return the exit status."""
     click.echo(f"error: {error.message}", err=True)
     if isinstance(error, ScheduleRefused) and error.position is not None:
-        # Tabs would move the mark away from what it points at.
-        click.echo(f"  {error.text}".replace("\t", " "), err=True)
+        # Tabs and line breaks would move the mark away from what it points at.
+        text = "".join(each if each.isprintable() else " " for each in error.text[:TEXT_SHOWN_MAX])
+        click.echo(f"  {text}", err=True)
         click.echo(f"  {' ' * error.position}{'^' * max(1, len(error.token))}", err=True)
     if error.hint:
         click.echo(f"hint: {error.hint}", err=True)
@@ -57,5 +66,6 @@ def _tell_usage(error: click.UsageError) -> int:
     message = error.format_message().rstrip(".")
     click.echo(f"error: {message[:1].lower()}{message[1:]}", err=True)
     path = error.ctx.command_path if error.ctx is not None else "fireledger"
-    click.echo(f"hint: see {path} --help", err=True)
+    hint = error.hint if isinstance(error, HintedUsageError) else f"see {path} --help"
+    click.echo(f"hint: {hint}", err=True)
     return ExitStatus.USAGE

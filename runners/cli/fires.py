@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 
 import click
 
@@ -10,35 +9,61 @@ from fireledger.domain.identifiers import check_tenant, check_trigger, parse_fir
 from fireledger.domain.instants import parse_instant
 
 from ..control.refusals import refused
+from ..control.requests import read_bounds
 from ..errors import BrokerUnavailable
 from ..json_edge import Json
 from ..lifecycle import pause
 from .asking import Asker, Row, asking, look, rows_of
+from .fires_by_hand import cancel_fire, fire_now, release_fire
+from .following import RETRY_S, WAIT_S, Patience
 from .output import emit_fields, emit_json, emit_table, examples, shown
-from .place import Place, place_options
+from .place import Place, placed
 
 LIMIT_MAX = 200_000
 """Fires one listing may show: all that control keeps."""
 PAGE_ROWS = 1_000
-FOLLOW_WAIT_S = 5.0
-RETRY_S = 0.5
-RETRIES_MAX = 60
-"""Half a minute without an answer ends a follow."""
-_COLUMNS = ("scheduled", "trigger", "state", "cause", "lateness_ms", "delay_ms", "outcome", "attempts", "count")
+GIVE_UP_S = 30.0
+"""Without an answer for so long a follow ends."""
+_COLUMNS = (
+    "scheduled", "trigger", "state", "cause", "lane", "over_quota", "lateness_ms", "delay_ms", "outcome", "attempts",
+    "retry_at", "cost", "count", "message",
+)  # fmt: skip
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        "fireledger fires list acme --since 2026-11-30T00:00:00Z",
+        "fireledger fires show acme/nightly-report/2026-11-30T02:00:00Z/0",
+    )
+)
 def fires() -> None:
-    """List, show and follow fires and non-fires. Every instant has an answer, and "no" always has a cause."""
+    """List, show and follow fires and non-fires.
+
+    A trigger is due at scheduled instants. Each of them ends as a fire (somebody is called) or as a non-fire with its
+    cause, so every instant has an answer. A fire's key is TENANT/TRIGGER/INSTANT/NUMBER: number 0 is the scheduled
+    fire, higher ones are fires by hand and backfills.
+    """
 
 
-@fires.command("list", epilog=examples("fireledger fires list acme/nightly-report --since 2026-11-01T00:00:00Z --json"))
+fires.add_command(fire_now)
+fires.add_command(release_fire)
+fires.add_command(cancel_fire)
+
+
+@fires.command(
+    "list",
+    short_help="List fires and non-fires, oldest first.",
+    epilog=examples(
+        "fireledger fires list acme                            the newest 100 of all triggers",
+        "fireledger fires list acme/nightly-report --since 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z --json",
+    ),
+)
 @click.argument("path", metavar="TENANT[/TRIGGER]")
-@click.option("--since", metavar="INSTANT", help="Scheduled at this instant or later.")
-@click.option("--until", metavar="INSTANT", help="Scheduled before this instant.")
-@click.option("--limit", type=int, default=100, show_default=True, help="The newest so many.")
+@click.option("--since", metavar="INSTANT", help="Scheduled at this instant or later: 2026-11-30T09:00:00Z.")
+@click.option("--until", metavar="INSTANT", help="Scheduled before this instant, which must not be before --since.")
+@click.option("--limit", type=int, metavar="N", default=100, show_default=True, help="At most so many, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@place_options
+@placed
 def list_fires(
     *,
     path: str,
@@ -46,51 +71,63 @@ def list_fires(
     until: str | None,
     limit: int,
     as_json: bool,
-    data: Path | None,
-    nats_url: str | None,
-    creds: Path | None,
+    place: Place,
 ) -> None:
-    """List fires by scheduled instant, the newest last.
+    """List the fires and non-fires of TENANT, or of one of its triggers, by scheduled instant, the newest last.
 
-    A run of instants that did not fire for one cause is one line with a count.
+    STATE is "fired", "waiting" for its release, or why the instant did not fire: skipped, coalesced (into another
+    one), dropped, expired, cancelled; CAUSE says by which rule. LATENESS is from the scheduled instant to the call,
+    DELAY from the release (the scheduled instant plus jitter) to the call. OUTCOME is what the executor made of it,
+    empty while it is open. Many instants that did not fire for one cause are one line with a COUNT.
     """
     if not 1 <= limit <= LIMIT_MAX:
         raise refused(f"--limit {limit} is out of bounds", hint=f"use 1 to {LIMIT_MAX}")
-    request: dict[str, Json] = _named(path)
-    for name, text in (("since", since), ("until", until)):
-        if text is not None:
-            parse_instant(text)
-            request[name] = text
-
-    async def newest(asker: Asker) -> list[Row]:
-        """Ask for rows, newest first, until there are enough."""
-        found: list[Row] = []
-        before: Json = None
-        while len(found) < limit:
-            asked = {**request, "before": before, "limit": min(limit - len(found), PAGE_ROWS)}
-            answer = await asker.ask("fires.list", asked)
-            found.extend(rows_of(answer))
-            before = answer.get("next")
-            if before is None:
-                break
-        return found
-
-    rows = asking(Place(data, nats_url, creds), newest)
-    rows.reverse()
-    if as_json:
-        for row in rows:
-            emit_json(row)
-        return
-    emit_table(_COLUMNS, rows, empty="no fires there")
+    read_bounds(since, until)
+    bounds = {name: text for name, text in (("since", since), ("until", until)) if text is not None}
+    request: Row = {**_named(path), **bounds}
+    rows, complete_since = asking(place, lambda asker: _newest(asker, request, limit))
+    for row in rows if as_json else ():
+        emit_json(row)
+    if not as_json:
+        emit_table(_COLUMNS, rows, empty="no fires there")
+    if isinstance(complete_since, str) and (since is None or parse_instant(since) < parse_instant(complete_since)):
+        click.echo(
+            f"of fires scheduled before {complete_since} not all are listed: control keeps the newest only; "
+            f"every one is in the book: fireledger book show {request['tenant']}",
+            err=True,
+        )
 
 
-@fires.command("show", epilog=examples("fireledger fires show acme/nightly-report/2026-11-30T02:00:00Z/0"))
+async def _newest(asker: Asker, request: Row, limit: int) -> tuple[list[Row], Json]:
+    """The newest rows, oldest first; and since when they are complete, if the list ends where control's memory does."""
+    found: list[Row] = []
+    before: Json = None
+    while len(found) < limit:
+        asked = {**request, "before": before, "limit": min(limit - len(found), PAGE_ROWS)}
+        answer = await asker.ask("fires.list", asked)
+        found.extend(rows_of(answer))
+        before = answer.get("next")
+        if before is None:
+            return found[::-1], answer.get("complete_since")
+    return found[::-1], None
+
+
+@fires.command(
+    "show",
+    short_help="Show one fire, or why an instant did not fire.",
+    epilog=examples("fireledger fires show acme/nightly-report/2026-11-30T02:00:00Z/0"),
+)
 @click.argument("key", metavar="FIRE_KEY")
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
-@place_options
-def show_fire(*, key: str, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None) -> None:
-    """Show one fire. An instant inside a run that did not fire shows that run."""
-    answer = look(Place(data, nats_url, creds), "fires.show", {"key": str(parse_fire_key(key))})
+@placed
+def show_fire(*, key: str, as_json: bool, place: Place) -> None:
+    """Show one fire, or why an instant did not fire.
+
+    FIRE_KEY is TENANT/TRIGGER/INSTANT/NUMBER, number 0 for the scheduled fire. Of an instant that did not fire
+    together with others, all of them are shown as one: first, last and count. An instant that the trigger never had
+    is exit status 3.
+    """
+    answer = look(place, "fires.show", {"key": str(parse_fire_key(key))})
     if as_json:
         emit_json(answer)
         return
@@ -98,39 +135,60 @@ def show_fire(*, key: str, as_json: bool, data: Path | None, nats_url: str | Non
     emit_fields(answer, skip=alone)
 
 
-@fires.command("follow", epilog=examples("fireledger fires follow acme"))
+@fires.command(
+    "follow",
+    short_help="Print fires as they happen.",
+    epilog=examples(
+        "fireledger fires follow acme",
+        "fireledger fires follow acme/nightly-report --json",
+    ),
+)
 @click.argument("path", metavar="TENANT[/TRIGGER]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@place_options
-def follow_fires(*, path: str, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None) -> None:
-    """Follow fires as they happen: a line each time one is decided, dispatched or finished. Ctrl-C ends it."""
+@placed
+def follow_fires(*, path: str, as_json: bool, place: Place) -> None:
+    """Print fires as they happen: a line each time one is decided, dispatched or finished. Ctrl-C ends it.
+
+    It begins with what happens from now on; for what was before, see fires list. Restarts of control in between are
+    waited out, up to half a minute, and nothing is missed by them.
+    """
     request = _named(path)
 
     async def follow(asker: Asker) -> None:
         """Ask for changes, for ever."""
+        patience = Patience()
         position = (await asker.ask("fires.follow", request)).get("position")
         while position is not None:
-            asked = {**request, "after": position, "wait_s": FOLLOW_WAIT_S}
-            answer = await _patiently(asker, asked)
+            asked = {**request, "after": position, "wait_s": WAIT_S}
+            answer = await _patiently(asker, asked, patience)
             if answer.get("missed"):
-                click.echo("some fires were missed: more happened than control keeps in memory", err=True)
+                click.echo(
+                    f"some fires were missed: control did not keep all; list them: fireledger fires list {path}",
+                    err=True,
+                )
             for row in rows_of(answer):
                 emit_json(row) if as_json else click.echo(_line(row))
             position = answer.get("position")
 
     with suppress(KeyboardInterrupt):
-        asking(Place(data, nats_url, creds), follow)
+        asking(place, follow)
 
 
-async def _patiently(asker: Asker, request: dict[str, Json]) -> Row:
+async def _patiently(asker: Asker, request: dict[str, Json], patience: Patience) -> Row:
     """Ask for what happened since; a restart of control or of the broker in between loses nothing."""
-    never = asyncio.Event()
-    for _ in range(RETRIES_MAX):
+    never, loop = asyncio.Event(), asyncio.get_running_loop()
+    give_up_at = loop.time() + GIVE_UP_S
+    while True:
         try:
-            return await asker.ask("fires.follow", request)
-        except BrokerUnavailable:
+            answer = await asker.ask("fires.follow", request, timeout_s=patience.timeout_s)
+        except BrokerUnavailable as error:
+            if loop.time() >= give_up_at:
+                raise
+            patience.failed(error)
             await pause(RETRY_S, never)
-    return await asker.ask("fires.follow", request)
+        else:
+            patience.answered()
+            return answer
 
 
 def _named(path: str) -> dict[str, Json]:
@@ -154,9 +212,11 @@ def _line(row: Row) -> str:
 
 
 def _progress(row: Row) -> str:
-    """How far a fire has come: its outcome, else what the executor answered, else whether it was called."""
+    """How far a fire has come: its outcome, when it is tried again, what was answered, whether it was called."""
     if row.get("outcome"):
         return shown(row["outcome"])
+    if row.get("retry_at"):
+        return f"again at {row['retry_at']}"
     if row.get("result"):
         return f"answered: {shown(row['result'])}"
     return "dispatched" if row.get("dispatched") else ""

@@ -14,6 +14,7 @@ from ..control_client import ControlClient
 from ..errors import OperationalError
 from ..json_edge import Json
 from ..lifecycle import pause
+from .following import RETRY_S, WAIT_S, Patience
 
 ROWS_SHOWN_MAX = 24
 ROWS_SHOWN_MIN = 4
@@ -25,7 +26,6 @@ TENANTS_SHOWN_MAX = 8
 """Tenants that are followed; the view is for looking, ``fires follow`` is for following."""
 REFRESH_PER_S = 4
 TENANTS_EVERY_S = 1.0
-RETRY_S = 1.0
 NAME_WIDTH_MIN = 10
 NAME_WIDTH_MAX = 40
 OTHERS_WIDTH = 84
@@ -96,15 +96,19 @@ class LiveView:
     async def _follow(self, tenant: str, stop: asyncio.Event) -> None:
         """Show the newest fires there are, then what changes."""
         position: Json = None
+        patience = Patience()
         while not stop.is_set():
+            asked: dict[str, Json] = {"tenant": tenant, "after": position, "wait_s": WAIT_S}
             try:
-                answer = await self._client.ask("control.fires.follow", {"tenant": tenant, "after": position})
+                answer = await self._client.ask("control.fires.follow", asked, timeout_s=patience.timeout_s)
                 if position is None:
                     known: dict[str, Json] = {"tenant": tenant, "limit": ROWS_SHOWN_MAX}
                     self.note(reversed(_rows(await self._client.ask("control.fires.list", known))))
-            except OperationalError:
+            except OperationalError as error:
+                patience.failed(error)
                 await pause(RETRY_S, stop)
                 continue
+            patience.answered()
             position = answer.get("position", position) if isinstance(answer, dict) else position
             self.note(_rows(answer))
 

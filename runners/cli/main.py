@@ -47,6 +47,18 @@ def _fires() -> click.Command:
     return fires
 
 
+def _lanes() -> click.Command:
+    from .lanes import lanes
+
+    return lanes
+
+
+def _backfill() -> click.Command:
+    from .backfill import backfill
+
+    return backfill
+
+
 def _book() -> click.Command:
     from .book import book
 
@@ -65,6 +77,8 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "tenant": _tenant,
     "trigger": _trigger,
     "fires": _fires,
+    "lanes": _lanes,
+    "backfill": _backfill,
     "book": _book,
     "tz": _tz,
     "run": _run,
@@ -103,6 +117,9 @@ class Root(FailingGroup):
 @click.pass_context
 def cli(context: click.Context, data: Path | None, nats_url: str | None, creds: Path | None) -> None:
     """Fireledger: scheduled triggers whose every instant ends as a recorded decision.
+
+    A tenant's triggers say when something is due and who is called; each instant becomes a fire or a non-fire with a
+    cause. COMMAND --help tells more, and shows examples.
 
     Data goes to stdout, everything else to stderr. Exit status: 0 ok, 1 unexpected, 2 wrong command line,
     3 not found, 4 conflict, 5 refused value or command, 6 dependency unavailable.

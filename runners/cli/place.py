@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from ..errors import BrokerUnavailable
+from .usage import HintedUsageError
 
 if TYPE_CHECKING:
     from ..broker.folder import DataFolder
@@ -39,11 +41,16 @@ class Place:
         return replace(self, creds=self.creds or other.creds)
 
     def login(self) -> "Login":
-        """The operator's login. Raises BrokerUnavailable, FolderUnusable."""
+        """The operator's login. Raises BrokerUnavailable, FolderUnusable, and UsageError for an address alone."""
         from ..broker.credentials import credentials_path, load_credentials
         from ..jetstream.connection import Login
 
         place = self.or_else(from_environment())
+        if place.nats_url is not None and place.creds is None and place.data is None:
+            raise HintedUsageError(
+                "--nats-url is given without --creds",
+                hint=f"name the operator's credentials file: --creds FILE, or in {CREDENTIALS_VARIABLE}",
+            )
         folder = _folder(place.data or DATA_DEFAULT)
         creds = place.creds or credentials_path(folder.credentials_path, _OPERATOR)
         url = place.nats_url
@@ -67,12 +74,18 @@ def place_options(command: _Command) -> _Command:
     options = (
         click.option(
             "--data",
+            metavar="FOLDER",
             type=click.Path(path_type=Path),
             help=f"The data folder of the local fireledger. [env {DATA_VARIABLE}; {DATA_DEFAULT}]",
         ),
-        click.option("--nats-url", help=f"A cluster's broker instead of a data folder. [env {URL_VARIABLE}]"),
+        click.option(
+            "--nats-url",
+            metavar="URL",
+            help=f"A cluster's broker instead: nats://10.0.0.5:4222. Needs --creds. [env {URL_VARIABLE}]",
+        ),
         click.option(
             "--creds",
+            metavar="FILE",
             type=click.Path(path_type=Path),
             help=f"The operator's credentials, a JSON file with user and password. [env {CREDENTIALS_VARIABLE}]",
         ),
@@ -80,6 +93,16 @@ def place_options(command: _Command) -> _Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def placed(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --data, --nats-url and --creds, and hand them over as one argument, ``place``."""
+
+    @wraps(command)
+    def with_place(*, data: Path | None, nats_url: str | None, creds: Path | None, **rest: object) -> None:
+        command(place=Place(data, nats_url, creds), **rest)
+
+    return place_options(with_place)
 
 
 def _folder(path: Path) -> "DataFolder":

@@ -1,7 +1,6 @@
 """``fireledger trigger``: what fires when, and where it goes."""
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -11,9 +10,10 @@ from ..control import requests as r
 from ..control.definitions import check_options
 from ..json_edge import Json
 from .asking import Row, give, look, look_at_rows
+from .ceiling import trigger_ceiling
 from .exclusion_options import exclusion_options, given_exclusions
 from .output import emit_fields, emit_json, emit_table, examples, shown
-from .place import Place, place_options
+from .place import Place, placed
 from .trigger_options import command_options, definition_options, given_options, schedule_options, trigger_named
 from .trigger_preview import preview_trigger
 from .trigger_simulation import simulate_policy
@@ -23,18 +23,29 @@ DATES_SHOWN_MAX = 10
 """Excluded dates that a trigger's text shows."""
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        "fireledger trigger create acme/nightly --cron '0 2 * * *' --target https://example.com/run",
+        "fireledger trigger show acme/nightly",
+    )
+)
 def trigger() -> None:
-    """Create, change, pause, delete, look at and preview triggers."""
+    """Create, change, pause, delete, look at and preview triggers.
+
+    A trigger says when something is due and who is called then. Its name is TENANT/TRIGGER, the second part 1 to 128
+    of letters, digits, "_" and "-".
+    """
 
 
 trigger.add_command(preview_trigger)
 trigger.add_command(why_trigger)
 trigger.add_command(simulate_policy)
+trigger.add_command(trigger_ceiling)
 
 
 @trigger.command(
     "create",
+    short_help="Create a trigger.",
     epilog=examples(
         "fireledger trigger create acme/nightly --cron '0 2 * * *' --zone Europe/Rome --target https://example.com/run",
         "fireledger trigger create acme/poll --every 30s --target nats:poller --overlap queue",
@@ -46,7 +57,7 @@ trigger.add_command(simulate_policy)
 @exclusion_options
 @click.option("--paused", is_flag=True, help="Create it paused.")
 @command_options
-@place_options
+@placed
 def create_trigger(
     *,
     path: str,
@@ -55,12 +66,15 @@ def create_trigger(
     exclude_calendar: str | None,
     request_id: str | None,
     as_json: bool,
-    data: Path | None,
-    nats_url: str | None,
-    creds: Path | None,
+    place: Place,
     **options: str | int | None,
 ) -> None:
-    """Create a trigger with one of --cron, --every, --at, and a --target. Creating never fires."""
+    """Create a trigger with one of --cron, --every, --at, and a --target. The first instant is after its creation.
+
+    What holds without an option stands in brackets. A DURATION is written as 90s, 15m, 2h or 1d; an INSTANT as
+    2026-11-30T09:00:00Z, or with another offset. To see when a schedule is due before creating anything, use trigger
+    preview.
+    """
     excluded = given_exclusions(exclude, exclude_calendar)
     request = {**trigger_named(path), **given_options(options), **excluded, **({"paused": True} if paused else {})}
     if sum(options[name] is not None for name in ("cron", "every", "at")) != 1:
@@ -68,12 +82,13 @@ def create_trigger(
     if options["target"] is None:
         raise click.UsageError("missing option '--target'")
     _check(r.read_request(request, r.CreateTrigger))
-    answer = give(Place(data, nats_url, creds), "trigger.create", request, request_id)
+    answer = give(place, "trigger.create", request, request_id)
     _tell(answer, "created", as_json=as_json)
 
 
 @trigger.command(
     "amend",
+    short_help="Change a trigger.",
     epilog=examples(
         'fireledger trigger amend acme/nightly-report --cron "0 3 * * *" --dry-run',
         "fireledger trigger amend acme/nightly-report --jitter default",
@@ -85,7 +100,7 @@ def create_trigger(
 @exclusion_options
 @click.option("--dry-run", is_flag=True, help="Write nothing; tell which of the next 10 instants change.")
 @command_options
-@place_options
+@placed
 def amend_trigger(
     *,
     path: str,
@@ -94,13 +109,12 @@ def amend_trigger(
     exclude_calendar: str | None,
     request_id: str | None,
     as_json: bool,
-    data: Path | None,
-    nats_url: str | None,
-    creds: Path | None,
+    place: Place,
     **options: str | int | None,
 ) -> None:
     """Change the options that are given and keep the rest. An edit neither loses nor invents a fire.
 
+    What stands in brackets is for create: an option that is not given keeps its value.
     "default" takes --jitter, --tolerance, --not-before, --not-after and --max-fires back to their defaults. An
     interval keeps its anchor unless --anchor is given.
     """
@@ -108,88 +122,73 @@ def amend_trigger(
         raise click.UsageError("give at most one of --cron, --every and --at")
     request = {**trigger_named(path), **given_options(options), **given_exclusions(exclude, exclude_calendar)}
     _check(r.read_request(request, r.AmendTrigger))
-    place = Place(data, nats_url, creds)
     if dry_run:
         _tell_changes(look(place, "trigger.amend", {**request, "dry_run": True}), as_json=as_json)
         return
     _tell(give(place, "trigger.amend", request, request_id), "amended", as_json=as_json)
 
 
-@trigger.command("pause", epilog=examples("fireledger trigger pause acme/nightly-report"))
+@trigger.command(
+    "pause", short_help="Pause a trigger.", epilog=examples("fireledger trigger pause acme/nightly-report")
+)
 @click.argument("path", metavar="TENANT/TRIGGER")
 @command_options
-@place_options
-def pause_trigger(
-    *,
-    path: str,
-    request_id: str | None,
-    as_json: bool,
-    data: Path | None,
-    nats_url: str | None,
-    creds: Path | None,
-) -> None:
+@placed
+def pause_trigger(*, path: str, request_id: str | None, as_json: bool, place: Place) -> None:
     """Pause a trigger: once this returns, nothing of it is decided or released until it is resumed."""
-    answer = give(Place(data, nats_url, creds), "trigger.pause", trigger_named(path), request_id)
+    answer = give(place, "trigger.pause", trigger_named(path), request_id)
     _tell(answer, "paused", as_json=as_json)
 
 
-@trigger.command("resume", epilog=examples("fireledger trigger resume acme/nightly-report --on-resume skip"))
+@trigger.command(
+    "resume",
+    short_help="Resume a paused trigger.",
+    epilog=examples("fireledger trigger resume acme/nightly-report --on-resume skip"),
+)
 @click.argument("path", metavar="TENANT/TRIGGER")
 @click.option(
     "--on-resume",
     type=click.Choice(["policy", "skip"]),
     default="policy",
     show_default=True,
-    help="Instants inside the pause: meet the trigger's policy for missed ones, or are skipped.",
+    help='Instants inside the pause: "policy" treats them as missed (see --missed of create), "skip" skips them all.',
 )
 @command_options
-@place_options
-def resume_trigger(
-    *,
-    path: str,
-    on_resume: str,
-    request_id: str | None,
-    as_json: bool,
-    data: Path | None,
-    nats_url: str | None,
-    creds: Path | None,
-) -> None:
-    """Resume a paused trigger."""
+@placed
+def resume_trigger(*, path: str, on_resume: str, request_id: str | None, as_json: bool, place: Place) -> None:
+    """Resume a paused trigger. What was due inside the pause is decided at once, as --on-resume says."""
     request: dict[str, Json] = {**trigger_named(path), "on_resume": on_resume}
-    answer = give(Place(data, nats_url, creds), "trigger.resume", request, request_id)
+    answer = give(place, "trigger.resume", request, request_id)
     _tell(answer, "resumed", as_json=as_json)
 
 
-@trigger.command("delete", epilog=examples("fireledger trigger delete acme/nightly-report --yes"))
+@trigger.command(
+    "delete", short_help="Delete a trigger.", epilog=examples("fireledger trigger delete acme/nightly-report --yes")
+)
 @click.argument("path", metavar="TENANT/TRIGGER")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @command_options
-@place_options
-def delete_trigger(
-    *,
-    path: str,
-    yes: bool,
-    request_id: str | None,
-    as_json: bool,
-    data: Path | None,
-    nats_url: str | None,
-    creds: Path | None,
-) -> None:
+@placed
+def delete_trigger(*, path: str, yes: bool, request_id: str | None, as_json: bool, place: Place) -> None:
     """Delete a trigger and cancel what is not released. Its history stays, and no fire key is ever used again."""
     request = trigger_named(path)
     if not yes:
         _confirm(path)
-    answer = give(Place(data, nats_url, creds), "trigger.delete", request, request_id)
+    answer = give(place, "trigger.delete", request, request_id)
     _tell(answer, "deleted", as_json=as_json)
 
 
-@trigger.command("show", epilog=examples("fireledger trigger show acme/nightly-report"))
+@trigger.command(
+    "show",
+    short_help="Show a trigger and what comes next.",
+    epilog=examples("fireledger trigger show acme/nightly-report"),
+)
 @click.argument("path", metavar="TENANT/TRIGGER")
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
-@place_options
-def show_trigger(*, path: str, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None) -> None:
+@placed
+def show_trigger(*, path: str, as_json: bool, place: Place) -> None:
     """Show a trigger: its definition, its state and its next instants."""
-    answer = look(Place(data, nats_url, creds), "trigger.show", trigger_named(path))
+    answer = look(place, "trigger.show", trigger_named(path))
     if as_json:
         emit_json(answer)
         return
@@ -197,13 +196,17 @@ def show_trigger(*, path: str, as_json: bool, data: Path | None, nats_url: str |
     _tell_next(answer)
 
 
-@trigger.command("list", epilog=examples("fireledger trigger list acme --json"))
+@trigger.command(
+    "list",
+    short_help="List a tenant's triggers.",
+    epilog=examples("fireledger trigger list acme", "fireledger trigger list acme --json"),
+)
 @click.argument("tenant")
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object a line.")
-@place_options
-def list_triggers(*, tenant: str, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None) -> None:
-    """List TENANT's triggers."""
-    rows = look_at_rows(Place(data, nats_url, creds), "trigger.list", {"tenant": check_tenant(tenant)})
+@placed
+def list_triggers(*, tenant: str, as_json: bool, place: Place) -> None:
+    """List TENANT's triggers by name: state, schedule, zone, the next instant, and who is called."""
+    rows = look_at_rows(place, "trigger.list", {"tenant": check_tenant(tenant)})
     if as_json:
         for row in rows:
             emit_json(row)
@@ -247,7 +250,7 @@ def _tell_next(answer: Row) -> None:
     rows = answer.get("next")
     if isinstance(rows, list) and rows:
         state = answer.get("state")
-        click.echo("next:" if state == "active" else f"next, once it is no longer {shown(state)}:")
+        click.echo("next:" if state in ("active", "backfilling") else f"next, once it is no longer {shown(state)}:")
         for row in rows:
             if isinstance(row, dict):
                 late = "" if row["release"] == row["scheduled"] else f"  release {row['release']}"

@@ -12,6 +12,7 @@ from fireledger.domain.limits import PAYLOAD_BYTES_MAX
 
 from ..control.refusals import refused
 from ..json_edge import Json
+from .files import read_file
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 DEFAULT = "default"
@@ -73,6 +74,10 @@ def definition_options(command: _Command) -> _Command:
         click.option("--not-before", metavar="INSTANT", help="No instant before this one."),
         click.option("--not-after", metavar="INSTANT", help="No instant after this one."),
         click.option("--max-fires", metavar="N", help="After so many fires it is over."),
+        click.option("--max-attempts", type=int, metavar="N", help="Attempts of one fire, the first included.  [5]"),
+        click.option("--retry-base", metavar="DURATION", help="The wait before the second attempt.  [1m]"),
+        click.option("--retry-factor", metavar="X", help="Each further wait is so many times longer.  [2]"),
+        click.option("--retry-cap", metavar="DURATION", help="No wait is longer, a Retry-After included.  [1h]"),
     )
 
 
@@ -116,18 +121,12 @@ def read_payload(text: str) -> bytes:
     """The payload: the text itself, or a file's content for ``@FILE``. Raises ControlRefused."""
     if not text.startswith("@"):
         return text.encode()
-    path = Path(text[1:])
-    try:
-        with path.open("rb") as file:
-            content = file.read(PAYLOAD_BYTES_MAX + 1)
-    except OSError as error:
-        raise refused(f'payload file "{path}" cannot be read: {error.strerror}', hint="name a readable file") from error
-    if len(content) > PAYLOAD_BYTES_MAX:
-        raise refused(
-            f'payload file "{path}" has more than {PAYLOAD_BYTES_MAX} bytes',
-            hint="send a reference to the data instead of the data",
-        )
-    return content
+    return read_file(
+        Path(text[1:]),
+        what="payload file",
+        bytes_max=PAYLOAD_BYTES_MAX,
+        too_large_hint="send a reference to the data instead of the data",
+    )
 
 
 def _count(value: str | int) -> int:

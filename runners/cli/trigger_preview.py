@@ -20,8 +20,8 @@ from fireledger.domain.zones import UnknownZone, ZoneRules
 from ..clock import realtime
 from ..control import requests as r
 from ..control.answers import preview_answer
-from ..control.definitions import excluded_dates, given_schedule
-from ..control.refusals import refused, unknown_zone
+from ..control.definitions import check_goes_with, check_possible, excluded_dates, given_schedule
+from ..control.refusals import read_option, refused, unknown_zone
 from ..json_edge import Json
 from .asking import Asker, Row, asking, rows_of
 from .exclusion_options import exclusion_options, given_exclusions
@@ -69,39 +69,43 @@ def preview_trigger(
         raise click.UsageError("give TENANT/TRIGGER, or one of --cron, --every and --at")
     if not 1 <= count <= COUNT_MAX:
         raise refused(f"-n {count} is out of bounds", hint=f"use 1 to {COUNT_MAX}")
+    notes: list[str] = []
     if path is None:
         rows = _of_schedule(given, count, start)
     elif given:
         raise click.UsageError(f"give --{next(iter(given))} with --cron, --every or --at, not with TENANT/TRIGGER")
     else:
-        rows = _of_trigger(Place(data, nats_url, creds), path, count, start)
+        rows, notes = _of_trigger(Place(data, nats_url, creds), path, count, start)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
     if as_json:
         for row in rows:
             emit_json(row)
         return
     emit_table(("scheduled", "release", "local"), rows, empty="nothing is due after that")
-    if rows and rows[0].get("state") not in (None, "active"):
-        click.echo(f"the trigger is {rows[0]['state']}: none of these fires until that ends", err=True)
 
 
-def _of_trigger(place: Place, path: str, count: int, start: str | None) -> list[Row]:
+def _of_trigger(place: Place, path: str, count: int, start: str | None) -> tuple[list[Row], list[str]]:
+    """The rows, and what control says besides."""
     tenant, trigger = parse_trigger_path(path)
     request: dict[str, Json] = {"tenant": tenant, "trigger": trigger}
     if start is not None:
-        parse_instant(start)
+        read_option("--from", start, parse_instant)
         request["after"] = start
 
-    async def coming(asker: Asker) -> list[Row]:
+    async def coming(asker: Asker) -> tuple[list[Row], list[str]]:
         """Ask for instants until there are enough or no more."""
         found: list[Row] = []
+        notes: Json = None
         asked = request
         while len(found) < count:
             answer = await asker.ask("trigger.preview", {**asked, "count": count - len(found)})
             found.extend(rows_of(answer))
+            notes = answer.get("notes") if notes is None else notes
             if answer.get("next") is None:
                 break
             asked = {**request, "after": answer["next"]}
-        return found
+        return found, [str(note) for note in notes] if isinstance(notes, list) else []
 
     return asking(place, coming)
 
@@ -124,8 +128,7 @@ def asked_schedule(given: Mapping[str, Json], *, anchor: int) -> AskedSchedule:
     request = r.read_request({"tenant": "preview", "trigger": "preview", **given}, r.TriggerOptions)
     schedule = given_schedule(request, anchor=anchor)
     assert schedule is not None, "the caller looked"
-    if request.anchor is not UNSET and request.every is UNSET:
-        raise refused("an anchor is given and the schedule is no interval", hint="give --anchor together with --every")
+    check_goes_with(schedule, request)
     try:
         zone = load_packaged_zones().zone("UTC" if request.zone is UNSET else request.zone)
     except UnknownZone as error:
@@ -138,6 +141,7 @@ def asked_schedule(given: Mapping[str, Json], *, anchor: int) -> AskedSchedule:
 def _of_schedule(given: Mapping[str, Json], count: int, start: str | None) -> list[Row]:
     after = realtime() if start is None else parse_instant(start)
     asked = asked_schedule(given, anchor=after - after % SECOND)
+    check_possible(asked.schedule, asked.zone, asked.gap, asked.fold, asked.excluded)
     recurrence = recurrence_of(asked.schedule, asked.zone, asked.gap, asked.fold)
     found = preview(
         with_exclusions(recurrence, asked.zone, asked.excluded),

@@ -1,20 +1,20 @@
 """``fireledger trigger simulate-policy``: what each missed-fire policy makes of an outage."""
 
-from pathlib import Path
-
 import click
 
 from fireledger.domain.instants import parse_instant
 
+from ..control.refusals import read_option
 from ..json_edge import Json
 from .asking import Row, look
 from .output import emit_json, examples, shown
-from .place import Place, place_options
+from .place import Place, placed
 from .trigger_options import trigger_named
 
 
 @click.command(
     "simulate-policy",
+    short_help="Compare the missed-fire policies on an outage.",
     epilog=examples(
         "fireledger trigger simulate-policy acme/nightly-report",
         "fireledger trigger simulate-policy acme/poll --outage 2026-11-30T02:00:00Z..2026-11-30T04:00:00Z --json",
@@ -23,11 +23,9 @@ from .trigger_options import trigger_named
 @click.argument("path", metavar="TENANT/TRIGGER")
 @click.option("--outage", metavar="FROM..TO", help="Nothing was decided between these instants.  [the last recorded]")
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
-@place_options
-def simulate_policy(
-    *, path: str, outage: str | None, as_json: bool, data: Path | None, nats_url: str | None, creds: Path | None
-) -> None:
-    """Show what each missed-fire policy would have done about an outage. Nothing is written and nothing fires.
+@placed
+def simulate_policy(*, path: str, outage: str | None, as_json: bool, place: Place) -> None:
+    """Show what each policy of --missed would have done about an outage. Nothing is written and nothing fires.
 
     The trigger's present definition decides, by the scheduler's own code, as if the scheduler came back at TO.
     """
@@ -36,10 +34,10 @@ def simulate_policy(
         start, dots, end = outage.partition("..")
         if not dots:
             raise click.UsageError("write --outage as FROM..TO")
-        parse_instant(start)
-        parse_instant(end)
+        for text in (start, end):
+            read_option("--outage", text, parse_instant)
         request |= {"start": start, "end": end}
-    answer = look(Place(data, nats_url, creds), "trigger.simulate-policy", request)
+    answer = look(place, "trigger.simulate-policy", request)
     if as_json:
         emit_json(answer)
         return

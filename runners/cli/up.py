@@ -24,9 +24,8 @@ from ..supervisor.supervisor import Running, Supervisor, UpOptions
 from .live import LiveView
 from .output import examples
 from .place import DATA_DEFAULT, DATA_VARIABLE
-from .run import parse_clock_bound
+from .run import BACKFILL_RATE, CATCH_UP_RATE, PORT_MAX, parse_clock_bound
 
-PORT_MAX = 65_535
 DRAIN_S = 4.9
 """``up`` has stopped everything in less than this, or is cut off."""
 DEMO_RETRY_S = 0.5
@@ -48,6 +47,11 @@ _log = get_log("up")
 @click.option(
     "--port", type=click.IntRange(0, PORT_MAX), default=0, help="The broker's port on 127.0.0.1. [default: a free one]"
 )
+@click.option(
+    "--outcome-port",
+    type=click.IntRange(1, PORT_MAX),
+    help="The port on 127.0.0.1 on which executors report outcomes. [default: a free one, kept in the data folder]",
+)
 @click.option("--demo", is_flag=True, help="Also run a demo tenant with an HTTP and a NATS executor.")
 @click.option(
     "--clock-bound",
@@ -61,7 +65,19 @@ _log = get_log("up")
     show_default=True,
     help="When the wall clock jumps: hold until its source attests again, or accept the new time and note it.",
 )
-def up(*, data: Path | None, port: int, demo: bool, clock_bound: int | None, on_clock_step: OnStep) -> None:
+@CATCH_UP_RATE
+@BACKFILL_RATE
+def up(
+    *,
+    data: Path | None,
+    port: int,
+    outcome_port: int | None,
+    demo: bool,
+    clock_bound: int | None,
+    on_clock_step: OnStep,
+    catch_up_rate: int,
+    backfill_rate: int,
+) -> None:
     """Start broker, control, scheduler and dispatcher on this machine, and keep them running.
 
     Prints one line on stdout when everything is ready. Logs go to stderr. The first Ctrl-C drains and stops, the
@@ -78,8 +94,10 @@ def up(*, data: Path | None, port: int, demo: bool, clock_bound: int | None, on_
     options = UpOptions(
         data=folder,
         port=port,
+        outcome_port=outcome_port,
         tenants=(DEMO_TENANT,) if demo else (),
         runner_options=tuple(runner_options),
+        scheduler_options=("--catch-up-rate", str(catch_up_rate), "--backfill-rate", str(backfill_rate)),
         logs_to_file=sys.stdout.isatty() and sys.stderr.isatty(),
         extra=session.executors if demo else None,
         overdue=session.overdue,
@@ -137,7 +155,8 @@ class _Session:
             await self._make_demo(running)
         folder, url = running.broker.folder.path, running.broker.url
         epsilon = format_duration(self._epsilon)
-        click.echo(f'ready data={folder} broker={url} clock="{self._clock_text}" epsilon={epsilon}')
+        clock, outcomes = self._clock_text, running.outcome_url
+        click.echo(f'ready data={folder} broker={url} clock="{clock}" epsilon={epsilon} outcomes={outcomes}')
         sys.stdout.flush()
         if sys.stdout.isatty():
             logs = str(log_path(folder)) if sys.stderr.isatty() else "stderr"

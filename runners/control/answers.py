@@ -1,23 +1,27 @@
 """What control answers with: plain values in their outside forms, and sentences in plain words."""
 
+from collections.abc import Awaitable, Callable, Iterator
+
 from fireledger.domain.book import Book
 from fireledger.domain.definition import Definition
-from fireledger.domain.instants import Instant, format_duration, format_instant
-from fireledger.domain.preview import PreviewBounds, Previewed, preview
-from fireledger.domain.recurrence.exclusions import with_exclusions
+from fireledger.domain.instants import format_duration, format_instant
+from fireledger.domain.preview import Coming, Previewed, coming
 from fireledger.domain.recurrence.explain import Explanation
-from fireledger.domain.recurrence.recurrence import recurrence_of
 from fireledger.domain.state import State, TriggerState
-from fireledger.domain.zones import ZoneDatabase
+from fireledger.domain.tick import UndecidableTrigger, guarded
+from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.book_text import definition_readable, schedule_text, settings_readable
 from fireledger.projections.fires import FireRow
 
-from ..json_edge import Jsonable
+from ..json_edge import Json, Jsonable
+from .policy_answers import failure_words, standing_answer, state_of, tenant_standing_answer
 
 NEXT_SHOWN = 3
 """Coming instants that an answer about a trigger shows."""
 
 Answer = dict[str, Jsonable]
+Handler = Callable[[dict[str, Json]], Awaitable[Answer]]
+"""What answers the requests of one subject."""
 
 
 def fire_answer(row: FireRow) -> Answer:
@@ -44,6 +48,8 @@ def fire_answer(row: FireRow) -> Answer:
         "outcome": row.outcome,
         "outcome_cause": row.outcome_cause,
         "message": row.message or None,
+        "retry_at": _instant(row.retry_at),
+        "cost": row.cost,
         "over_quota": row.over_quota,
         "merged": row.merged,
         "into": None if row.into is None else f"{row.tenant}/{row.trigger}/{format_instant(row.into)}/0",
@@ -60,6 +66,7 @@ def tenant_answer(book: Book) -> Answer:
     return {
         "tenant": book.tenant,
         **settings_readable(state.settings),
+        **tenant_standing_answer(state, state.now),
         "zone_data": state.zone_version,
         "triggers": sum(1 for trigger in state.triggers.values() if not trigger.deleted),
         "page": state.page,
@@ -70,13 +77,13 @@ def tenant_answer(book: Book) -> Answer:
     }
 
 
-def trigger_answer(state: State, trigger: TriggerState, database: ZoneDatabase, *, now: int) -> Answer:
+def trigger_answer(state: State, trigger: TriggerState, zones: ZoneLibrary, *, now: int) -> Answer:
     """A trigger: its definition, its state and its next instants."""
-    coming = preview_trigger(state, trigger, database, after=now, count=NEXT_SHOWN)
+    following = shown_coming(state, trigger, zones, now=now, count=NEXT_SHOWN)
     return {
         "tenant": state.tenant,
         "trigger": trigger.name,
-        "state": state_of(trigger),
+        "state": state_of(state, trigger),
         "version": trigger.definition_page,
         **definition_readable(trigger.definition),
         "effective_jitter": format_duration(_window(state, trigger.definition)),
@@ -87,30 +94,24 @@ def trigger_answer(state: State, trigger: TriggerState, database: ZoneDatabase, 
         "fired": trigger.fired_count,
         "open": len(trigger.open),
         "waiting": len(trigger.waiting),
-        "next": [preview_answer(one) for one in coming],
+        **standing_answer(state, trigger, now),
+        "next": [preview_answer(one) for one in following.rows],
     }
 
 
-def trigger_line(state: State, trigger: TriggerState, database: ZoneDatabase, *, now: int) -> Answer:
+def trigger_line(state: State, trigger: TriggerState, zones: ZoneLibrary, *, now: int) -> Answer:
     """A trigger in a list."""
-    coming = preview_trigger(state, trigger, database, after=now, count=1)
+    following = shown_coming(state, trigger, zones, now=now, count=1).rows if state.deciding(trigger) else []
     return {
         "tenant": state.tenant,
         "trigger": trigger.name,
-        "state": state_of(trigger),
+        "state": state_of(state, trigger),
         "version": trigger.definition_page,
         "schedule": schedule_text(trigger.definition.schedule),
         "zone": trigger.definition.zone,
         "target": trigger.definition.target,
-        "next": format_instant(coming[0].scheduled) if coming and trigger.deciding else None,
+        "next": format_instant(following[0].scheduled) if following else None,
     }
-
-
-def state_of(trigger: TriggerState) -> str:
-    """``active``, ``paused`` or ``quarantined``."""
-    if trigger.quarantine is not None:
-        return "quarantined"
-    return "paused" if trigger.paused else "active"
 
 
 def preview_answer(previewed: Previewed) -> Answer:
@@ -122,32 +123,53 @@ def preview_answer(previewed: Previewed) -> Answer:
     }
 
 
-def preview_trigger(
-    state: State, trigger: TriggerState, database: ZoneDatabase, *, after: int, count: int
-) -> list[Previewed]:
-    """The trigger's coming instants strictly after ``after``, its limits applied."""
+def shown_coming(
+    state: State, trigger: TriggerState, zones: ZoneLibrary, *, now: int, count: int, after: int | None = None
+) -> Coming:
+    """As ``coming``; nothing comes of a trigger that cannot be decided: the scheduler puts it into quarantine."""
+    try:
+        return guarded(trigger.name, coming, state, trigger, zones, now=now, count=count, after=after)
+    except UndecidableTrigger:
+        return Coming([], 0, None)
+
+
+def preview_notes(state: State, trigger: TriggerState, found: Coming) -> list[str]:
+    """What keeps the coming instants from being fired as they are listed: each a sentence without its full stop."""
+    return [*_stop_notes(state, trigger), *_owed_notes(state, trigger, found), *_limit_notes(trigger, found)]
+
+
+def _stop_notes(state: State, trigger: TriggerState) -> Iterator[str]:
+    d = trigger.definition
+    if trigger.quarantine is not None:
+        yield (
+            f"the trigger is in quarantine ({trigger.quarantine}): it fires again once it is amended, "
+            "and what is released until then is skipped"
+        )
+    since = next((pause.start for pause in trigger.pauses if pause.end is None and pause.cause == "paused"), None)
+    if since is not None:
+        yield (
+            f"the trigger is paused since {format_instant(since)}: it fires again once it is resumed, and what is "
+            f"released until then is judged by its policy {d.missed} within the horizon {format_duration(d.horizon)}, "
+            "or skipped with --on-resume skip"
+        )
+    until = max((end for end in (state.suspended_until, trigger.suspended_until) if end is not None), default=None)
+    if until is not None:
+        yield (
+            f"the trigger is suspended by a ceiling until {format_instant(until)}, unless that is raised before: "
+            "what is released until then is skipped"
+        )
+
+
+def _owed_notes(state: State, trigger: TriggerState, found: Coming) -> Iterator[str]:
+    if found.owed_count:
+        how = "wait to be decided" if state.deciding(trigger) else "wait for the end of that"
+        yield f"not listed: {found.owed_count} earlier, which are released already and {how}"
+
+
+def _limit_notes(trigger: TriggerState, found: Coming) -> Iterator[str]:
     limit = trigger.definition.max_fires
-    left = count if limit is None else min(count, max(0, limit - trigger.fired_count))
-    return preview_definition(state, trigger.name, trigger.definition, database, after=after, count=left)
-
-
-def preview_definition(
-    state: State, name: str, definition: Definition, database: ZoneDatabase, *, after: int, count: int
-) -> list[Previewed]:
-    """What a definition would be due at in this tenant. Raises UnknownZone."""
-    zone = database.zone(definition.zone)
-    bounds = PreviewBounds(_bound(definition.not_before), _bound(definition.not_after))
-    recurrence = recurrence_of(definition.schedule, zone, definition.gap, definition.fold)
-    return preview(
-        with_exclusions(recurrence, zone, definition.excluded),
-        zone,
-        tenant=state.tenant,
-        trigger=name,
-        jitter_window=_window(state, definition),
-        after=after,
-        count=count,
-        bounds=bounds,
-    )
+    if limit is not None and found.left is not None:
+        yield f"of --max-fires {limit}, {found.left} are left" if found.left else f"all of --max-fires {limit} are used"
 
 
 def explanation_answer(explanation: Explanation) -> Answer:
@@ -198,8 +220,8 @@ def _change(old: Previewed | None, new: Previewed | None) -> Answer:
 
 
 def policy_sentence(definition: Definition) -> str:
-    """One sentence: what happens to instants missed in an outage, and when a fire is due while another is open."""
-    return f"After an outage, {_missed_words(definition)}; {_overlap_words(definition)}."
+    """One sentence: what happens to missed instants, when a fire is due while another is open, and on failure."""
+    return f"After an outage, {_missed_words(definition)}; {_overlap_words(definition)}; {failure_words(definition)}."
 
 
 def _missed_words(d: Definition) -> str:
@@ -228,10 +250,6 @@ def _window(state: State, definition: Definition) -> int:
     if definition.jitter is not None:
         return definition.jitter
     return 0 if state.settings is None else state.settings.default_jitter
-
-
-def _bound(value: int | None) -> Instant | None:
-    return None if value is None else Instant(value)
 
 
 def _instant(value: int | None) -> str | None:

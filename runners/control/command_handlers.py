@@ -3,20 +3,23 @@
 from msgspec import UNSET
 
 from fireledger.domain import commands as c
-from fireledger.domain.definition import Definition, TenantSettings
+from fireledger.domain.definition import TenantSettings
+from fireledger.domain.entries import BookEntry
+from fireledger.domain.evolve import fold_entries
 from fireledger.domain.identifiers import check_tenant, check_trigger
 from fireledger.domain.preview import Previewed
 from fireledger.domain.rejections import Rejection, RejectionCode
-from fireledger.domain.state import State, TriggerState
+from fireledger.domain.state import State, TriggerState, same_timing
 
 from ..dispatcher.policy import TargetPolicy
 from ..json_edge import Json
 from ..known_zones import KnownZones
 from . import requests as r
-from .answers import Answer, changes, policy_sentence, preview_definition, state_of, tenant_answer, trigger_answer
+from .answers import Answer, changes, policy_sentence, shown_coming, tenant_answer, trigger_answer
 from .commands import Asked, Build, CommandWriter, Done
 from .definitions import (
     amended_definition,
+    check_ever_due,
     check_options,
     check_second_opinion,
     check_target_address,
@@ -24,6 +27,7 @@ from .definitions import (
     new_definition,
     new_settings,
 )
+from .policy_answers import state_of
 from .refusals import from_rejection
 
 DRY_RUN_INSTANTS = 10
@@ -52,7 +56,7 @@ class CommandHandlers:
             return c.CreateTenant(settings=settings, zone_version=database.version, zone_sha256=database.sha256)
 
         done = await self._execute("control.tenant.create", request, content, build)
-        return {**tenant_answer(done.book), **_about(done)}
+        return {**tenant_answer(done.book), **about(done)}
 
     async def amend_tenant(self, content: dict[str, Json]) -> Answer:
         """Change a tenant's settings: those that are given."""
@@ -67,7 +71,7 @@ class CommandHandlers:
             return c.AmendTenant(settings=settings)
 
         done = await self._execute("control.tenant.amend", request, content, build)
-        return {**tenant_answer(done.book), **_about(done)}
+        return {**tenant_answer(done.book), **about(done)}
 
     async def create_trigger(self, content: dict[str, Json]) -> Answer:
         """Define a trigger."""
@@ -79,7 +83,7 @@ class CommandHandlers:
             if state.settings is None:
                 raise no_tenant(request.tenant)
             definition = new_definition(request, now=now, zone=state.settings.zone)
-            self._zones.database(state.zone_sha256).zone(definition.zone)
+            check_ever_due(definition, self._zones.database(state.zone_sha256).zone(definition.zone), now=now)
             return c.CreateTrigger(trigger=request.trigger, definition=definition, paused=request.paused)
 
         return self._trigger_answer(request, await self._execute("control.trigger.create", request, content, build))
@@ -93,7 +97,9 @@ class CommandHandlers:
             """The command as the book stands now."""
             trigger = live_trigger(state, request.tenant, request.trigger)
             definition = amended_definition(request, trigger.definition, now=now)
-            self._zones.database(state.zone_sha256).zone(definition.zone)
+            zone = self._zones.database(state.zone_sha256).zone(definition.zone)
+            if not same_timing(trigger.segments[-1], definition):
+                check_ever_due(definition, zone, now=now)
             return c.AmendTrigger(trigger=request.trigger, definition=definition)
 
         if request.dry_run:
@@ -102,7 +108,7 @@ class CommandHandlers:
             now = self._writer.now_for(book)
             command = build(book.state, now)
             entries = self._writer.check(book, command)
-            return self._dry_run(book.state, command, now, changed=bool(entries))
+            return self._dry_run(book.state, command, now, entries)
         return self._trigger_answer(request, await self._execute("control.trigger.amend", request, content, build))
 
     async def pause_trigger(self, content: dict[str, Json]) -> Answer:
@@ -138,10 +144,7 @@ class CommandHandlers:
         return self._trigger_answer(request, done)
 
     async def _execute(self, subject: str, request: r.CommandRequest, content: dict[str, Json], build: Build) -> Done:
-        check_tenant(request.tenant)
-        return await self._writer.execute(
-            Asked(request.tenant, request.request_id, r.request_hash(subject, content)), build
-        )
+        return await carry_out(self._writer, subject, request, content, build)
 
     def _check_options(self, request: r.TriggerOptions) -> None:
         """What depends on nothing but the request."""
@@ -159,33 +162,40 @@ class CommandHandlers:
         state = done.book.state
         trigger = state.live(request.trigger)
         if trigger is None:
-            return {"tenant": request.tenant, "trigger": request.trigger, "state": "deleted", **_about(done)}
-        database = self._zones.database(state.zone_sha256)
+            return {"tenant": request.tenant, "trigger": request.trigger, "state": "deleted", **about(done)}
         return {
-            **trigger_answer(state, trigger, database, now=done.now),
-            "state": state_of(trigger),
+            **trigger_answer(state, trigger, self._zones.library, now=done.now),
+            "state": state_of(state, trigger),
             "sentence": policy_sentence(trigger.definition),
-            **_about(done),
+            **about(done),
         }
 
-    def _dry_run(self, state: State, command: c.AmendTrigger, now: int, *, changed: bool) -> Answer:
-        trigger = live_trigger(state, state.tenant, command.trigger)
-        database = self._zones.database(state.zone_sha256)
+    def _dry_run(self, state: State, command: c.AmendTrigger, now: int, entries: tuple[BookEntry, ...]) -> Answer:
+        def rows(state: State) -> list[Previewed]:
+            trigger = live_trigger(state, state.tenant, command.trigger)
+            return shown_coming(state, trigger, self._zones.library, now=now, count=DRY_RUN_INSTANTS).rows
 
-        def coming(definition: Definition) -> list[Previewed]:
-            return preview_definition(state, trigger.name, definition, database, after=now, count=DRY_RUN_INSTANTS)
-
+        before, after = rows(state), rows(fold_entries(state, entries, now))
         return {
             "tenant": state.tenant,
-            "trigger": trigger.name,
+            "trigger": command.trigger,
             "dry_run": True,
-            "changed": changed,
-            "changes": changes(coming(trigger.definition), coming(command.definition), count=DRY_RUN_INSTANTS),
+            "changed": bool(entries),
+            "changes": changes(before, after, count=DRY_RUN_INSTANTS),
             "sentence": policy_sentence(command.definition),
         }
 
 
-def _about(done: Done) -> Answer:
+async def carry_out(
+    writer: CommandWriter, subject: str, request: r.CommandRequest, content: dict[str, Json], build: Build
+) -> Done:
+    """Write the command that a request leads to. Raises what ``CommandWriter.execute`` raises, and MalformedName."""
+    check_tenant(request.tenant)
+    return await writer.execute(Asked(request.tenant, request.request_id, r.request_hash(subject, content)), build)
+
+
+def about(done: Done) -> Answer:
+    """What an answer says of the command itself."""
     return {"page": done.page, "changed": done.page is not None, "repeated": done.repeated}
 
 

@@ -4,7 +4,6 @@ Several may run side by side; each request goes to one of them. An outage of all
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -12,7 +11,7 @@ from fireledger.domain.zones import ZoneLibrary
 
 from ..clock import Clock
 from ..dispatcher.policy import TargetPolicy
-from ..errors import BrokerRefused, BrokerUnavailable, ControlRefused, ExitStatus, OperationalError
+from ..errors import BrokerRefused, BrokerUnavailable, OperationalError
 from ..jetstream.buckets import Bucket
 from ..jetstream.connection import BrokerConnection
 from ..jetstream.ledger import Ledger
@@ -20,15 +19,27 @@ from ..jetstream.reader import PullReader
 from ..jetstream.subscription import Message
 from ..json_edge import Json, Jsonable, dumps
 from ..known_zones import KnownZones
+from ..lifecycle import unless_stopped
 from ..logs import get_log
 from ..zone_store import load_zones
-from .answers import Answer
+from .answers import Answer, Handler
 from .command_handlers import CommandHandlers
 from .commands import CommandWriter
 from .explain_handlers import ExplainHandlers
 from .model import Model
+from .outcome_endpoint import OutcomeEndpoint, OutcomeOptions
+from .outcome_reports import OutcomeReports
+from .policy_handlers import PolicyHandlers
 from .read_handlers import ReadHandlers
-from .refusals import CONTROL_BUSY, REQUEST_MALFORMED, UNEXPECTED, code_of, from_value_error, refused, unavailable
+from .refusals import (
+    CONTROL_BUSY,
+    REQUEST_MALFORMED,
+    failure_answer,
+    from_value_error,
+    refused,
+    unavailable,
+    unexpected,
+)
 from .requests import StatusRequest, read_json, read_request
 from .status import Status
 from .zone_handlers import ZoneHandlers
@@ -38,12 +49,13 @@ REQUESTS_AT_ONCE_MAX = 512
 """Requests that are worked on at the same time; further ones are told to come again."""
 PENDING_MAX = 4_096
 """Requests that may wait to be looked at."""
+SUBSCRIBED_S = 1.0
+"""How long the broker may take to confirm the subscription before it is asked again."""
 DRAIN_S_MAX = 2.0
 """How long requests under way may take once control stops."""
 FOLD_SLICE = 200
 """Messages folded before other work gets its turn."""
 
-Handler = Callable[[dict[str, Json]], Awaitable[Answer]]
 _log = get_log("control")
 
 
@@ -60,8 +72,12 @@ class Control:
         zones: ZoneLibrary,
         runner_id: str,
         allow_loopback: bool,
+        outcomes: OutcomeOptions | None = None,
     ) -> None:
-        """``reader`` reads the whole LEDGER from its beginning; ``allow_loopback`` allows targets on this machine."""
+        """``reader`` reads the whole LEDGER from its beginning; ``allow_loopback`` allows targets on this machine.
+
+        ``outcomes`` is how executors' reports are taken (None: not at all).
+        """
         self.ready = asyncio.Event()
         """Set once the ledger is folded up to its end as it was at the start, and requests are answered."""
         self.model = Model()
@@ -77,14 +93,24 @@ class Control:
         self._status = Status(ledger=ledger, leases=leases, clock=clock, model=self.model, runner_id=runner_id)
         explains = ExplainHandlers(writer=writer, model=self.model, zones=known)
         adopts = ZoneHandlers(connection=connection, writer=writer, model=self.model, zones=known)
-        self._handlers = _handlers(commands, self._reads, explains, adopts, self._answer_status)
+        policies = PolicyHandlers(connection=connection, writer=writer, model=self.model, clock=clock, zones=known)
+        self._handlers = {
+            **_handlers(commands, self._reads, explains, adopts, self._answer_status),
+            **policies.by_subject(),
+        }
+        options = outcomes or OutcomeOptions()
+        reports = OutcomeReports(
+            ledger=ledger, model=self.model, zones=known, clock=clock, runner_id=runner_id, tokens=options.tokens
+        )
+        self.outcomes = OutcomeEndpoint(connection=connection, reports=reports, port=options.port)
+        """Where executors report; for looking only."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the ledger and answer until ``stop`` is set; then finish what is under way.
 
         Waits through the broker's absence. Raises LogGap and RolledBack when the ledger cannot be read on, and
-        BrokerRefused.
+        BrokerRefused; in an exception group when reports can no longer be written.
         """
         reading = asyncio.create_task(self._follow(), name="control-reader")
         serving = asyncio.create_task(self._serve(stop), name="control-requests")
@@ -118,22 +144,27 @@ class Control:
                 return
             folding.result()
             self.model.live = True
-            subscription = await self._connection.subscribe(
-                "control.>", self._on_request, queue=QUEUE, pending_max=PENDING_MAX
-            )
-            self.ready.set()
-            _log.info("control-ready", position=self.model.position, books=len(self.model.books))
-            await stop.wait()
-            await subscription.unsubscribe()
-            self._reads.stopping.set()
-            self.model.wake()
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=DRAIN_S_MAX)
+            async with self.outcomes.serving():
+                await self._answer_requests(stop)
         finally:
             stopping.cancel()
             folding.cancel()
             for task in self._tasks:
                 task.cancel()
+
+    async def _answer_requests(self, stop: asyncio.Event) -> None:
+        subscription = await self._connection.subscribe(
+            "control.>", self._on_request, queue=QUEUE, pending_max=PENDING_MAX
+        )
+        if await unless_stopped(stop, self._wait_subscribed()):
+            self.ready.set()
+            _log.info("control-ready", position=self.model.position, books=len(self.model.books))
+            await stop.wait()
+        await subscription.unsubscribe()
+        self._reads.stopping.set()
+        self.model.wake()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=DRAIN_S_MAX)
 
     async def _wait_folded(self) -> None:
         """Wait until the end of the log as it is now has been folded."""
@@ -148,6 +179,18 @@ class Control:
         while not await self.model.wait_until(lambda: self.model.position >= target, 10.0):
             _log.info("control-folding", position=self.model.position, last=target)
 
+    async def _wait_subscribed(self) -> bool:
+        """Wait until the broker knows of the subscription; a request that comes earlier finds nobody."""
+        while True:
+            try:
+                await self._connection.flush(timeout_s=SUBSCRIBED_S)
+            except BrokerUnavailable:
+                # After a reconnect the library subscribes again.
+                await self._connection.wait_connected(1.0)
+                await self._connection.pause(0.1)
+            else:
+                return True
+
     # Requests
 
     async def _on_request(self, message: Message) -> None:
@@ -155,7 +198,7 @@ class Control:
             return
         if len(self._tasks) >= REQUESTS_AT_ONCE_MAX:
             error = unavailable(CONTROL_BUSY, "control is busy with other requests", hint="try again later")
-            await self._reply(message, _failure(error))
+            await self._reply(message, failure_answer(error))
             return
         task = asyncio.create_task(self._answer(message), name=message.subject)
         self._tasks.add(task)
@@ -174,10 +217,10 @@ class Control:
         if error is None:
             answer: dict[str, Jsonable] = {"ok": True, "value": work.result()}
         elif isinstance(error, OperationalError):
-            answer = _failure(error)
+            answer = failure_answer(error)
         else:
             _log.error("request-failed-unexpectedly", subject=message.subject, error=error, exc_info=error)
-            answer = _failure(_unexpected())
+            answer = failure_answer(unexpected())
         await self._reply(message, answer)
 
     async def _handle(self, subject: str, payload: bytes) -> Answer:
@@ -228,22 +271,4 @@ def _handlers(
         "control.tz.diff": zones.diff,
         "control.tz.adopt": zones.adopt,
         "control.status": status,
-    }
-
-
-def _unexpected() -> ControlRefused:
-    message = "control failed unexpectedly"
-    return ControlRefused(UNEXPECTED, message, hint="see its log", exit_status=ExitStatus.UNEXPECTED)
-
-
-def _failure(error: OperationalError) -> dict[str, Jsonable]:
-    return {
-        "ok": False,
-        "error": {
-            "code": code_of(error),
-            "message": error.message,
-            "hint": error.hint,
-            "exit_status": int(error.exit_status),
-            "retryable": error.retryable,
-        },
     }

@@ -18,10 +18,11 @@ from ..errors import ControlRefused, ExitStatus
 from ..json_edge import Json
 from ..known_zones import KnownZones
 from . import requests as r
-from .answers import Answer, explanation_answer, fire_answer, state_of
+from .answers import Answer, explanation_answer, fire_answer
 from .command_handlers import live_trigger
 from .commands import CommandWriter
 from .model import Model
+from .policy_answers import state_of
 from .refusals import refused
 
 OUTAGE_MISSING = "outage-missing"
@@ -52,11 +53,11 @@ class ExplainHandlers:
         book = await self._writer.catch_up(check_tenant(request.tenant))
         trigger = live_trigger(book.state, request.tenant, request.trigger)
         explanation = self._explain(trigger, self._zones.database(book.state.zone_sha256), instant)
-        row = self._model.rows.get(FireKey(request.tenant, trigger.name, instant))
+        row = self._model.rows.get(FireKey(request.tenant, trigger.name, instant), self._zones.library)
         return {
             "tenant": request.tenant,
             "trigger": trigger.name,
-            "state": state_of(trigger),
+            "state": state_of(book.state, trigger),
             "version": trigger.definition_page,
             "schedule": schedule_text(trigger.definition.schedule),
             **explanation_answer(explanation),
@@ -90,11 +91,12 @@ class ExplainHandlers:
 
     def _pauses(self, state: State, trigger: TriggerState, explanation: Explanation) -> Iterable[str]:
         """The pauses that the instant's release lies in, as far as the book still needs them."""
-        if not explanation.matches or not trigger.pauses:
+        pauses = state.pauses_of(trigger)
+        if not explanation.matches or not pauses:
             return
         timeline = Timeline(state, trigger, trigger.segments[-1], self._zones.library)
         release = timeline.release(explanation.instant)
-        for pause in trigger.pauses:
+        for pause in pauses:
             if pause.start < release and (pause.end is None or release <= pause.end):
                 end = "goes on" if pause.end is None else f"ended at {format_instant(pause.end)}"
                 yield f"it lies in a pause ({pause.cause}) that began at {format_instant(pause.start)} and {end}"

@@ -2,19 +2,24 @@
 
 import asyncio
 from array import array
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from fireledger.domain.book import Book, BrokenChain, Folded
-from fireledger.domain.page import MalformedPage
+from fireledger.domain.book import Book, BrokenChain, Folded, Head
+from fireledger.domain.page import MalformedPage, Page
+from fireledger.projections.backfills import Backfills
 from fireledger.projections.fires import FireRows
+from fireledger.projections.lanes import Lanes
 from fireledger.projections.ledger_fold import FoldedAttempts, LedgerFold
 
 from ..errors import LogGap
 from ..jetstream.leader import Stored
 from ..logs import get_log
 
+LATE_PAGES_KEPT_MAX = 100
+"""Pages without effect that are remembered; each book counts all of its own."""
 _log = get_log("control")
 
 
@@ -27,17 +32,34 @@ class OwnPage:
     stamped_at: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LatePage:
+    """A page without effect: whose, where in the book, and how far from its writer's bounds the broker stamped it."""
+
+    tenant: str
+    number: int
+    owner: str
+    stamped_at: int
+    early_us: int
+    late_us: int
+
+
 class Model:
     """Books and fire rows up to ``position``; one sequence number a page besides, to find pages again."""
 
     def __init__(self) -> None:
         self.rows = FireRows()
+        self.lanes = Lanes()
+        self.backfills = Backfills()
         self.live = False
         """Whether the past is folded: from then on pages without effect are reported as they come."""
+        self.late_pages: deque[LatePage] = deque(maxlen=LATE_PAGES_KEPT_MAX)
+        """The newest pages without effect."""
         self._fold = LedgerFold(observing=False)
         self._page_sequences: dict[str, array[int]] = {}
         self._own: dict[str, OwnPage] = {}
         self._moved = asyncio.Event()
+        self._attempts_heard: list[Callable[[FoldedAttempts], None]] = []
 
     @property
     def position(self) -> int:
@@ -52,6 +74,14 @@ class Model:
     def book(self, tenant: str) -> Book:
         """The tenant's book, empty if nothing was written yet."""
         return self._fold.book(tenant)
+
+    def attempts_head(self, subject: str) -> Head:
+        """The head of an attempts or reports chain."""
+        return self._fold.attempts_head(subject)
+
+    def on_attempts(self, heard: Callable[[FoldedAttempts], None]) -> None:
+        """Call with each attempts and reports page as it is folded, the books as they stand at it."""
+        self._attempts_heard.append(heard)
 
     def sequence_of(self, tenant: str, page: int) -> int | None:
         """The LEDGER sequence of a page, None when the book has no such page."""
@@ -68,7 +98,12 @@ class Model:
                     f"the ledger cannot be read on: {error}", hint="compare the broker's store with the copy"
                 ) from error
             self.rows.apply(folded, sequence=stored.sequence, stamped_at=stored.stamped_at)
-            if not isinstance(folded, FoldedAttempts):
+            self.lanes.apply(folded, stamped_at=stored.stamped_at)
+            self.backfills.apply(folded, stamped_at=stored.stamped_at)
+            if isinstance(folded, FoldedAttempts):
+                for heard in self._attempts_heard:
+                    heard(folded)
+            else:
                 self._note_page(folded, stored)
         self.wake()
 
@@ -83,16 +118,29 @@ class Model:
         own = self._own.get(page.commit_id)
         if own is not None:
             own.folded, own.sequence, own.stamped_at = folded, stored.sequence, stored.stamped_at
-        if not folded.effective and self.live:
+        if not folded.effective:
+            self._note_late(page, stored, own=own is not None)
+
+    def _note_late(self, page: Page, stored: Stored, *, own: bool) -> None:
+        late = LatePage(
+            tenant=page.tenant,
+            number=page.number,
+            owner=page.inputs.owner,
+            stamped_at=stored.stamped_at,
+            early_us=max(0, page.inputs.earliest - stored.stamped_at),
+            late_us=max(0, stored.stamped_at - page.inputs.latest),
+        )
+        self.late_pages.append(late)
+        if self.live:
             _log.warning(
                 "page-ineffective",
-                tenant=page.tenant,
-                page=page.number,
-                owner=page.inputs.owner,
+                tenant=late.tenant,
+                page=late.number,
+                owner=late.owner,
                 sequence=stored.sequence,
-                early_us=max(0, page.inputs.earliest - stored.stamped_at),
-                late_us=max(0, stored.stamped_at - page.inputs.latest),
-                own=own is not None,
+                early_us=late.early_us,
+                late_us=late.late_us,
+                own=own,
             )
 
     @contextmanager

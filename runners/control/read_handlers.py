@@ -6,13 +6,12 @@ from contextlib import aclosing
 
 from msgspec import UNSET
 
-from fireledger.domain.identifiers import book_subject, check_tenant, check_trigger, parse_fire_key
-from fireledger.domain.instants import parse_instant
+from fireledger.domain.identifiers import FireKey, book_subject, check_tenant, check_trigger, parse_fire_key
+from fireledger.domain.instants import format_instant, parse_instant
 from fireledger.domain.page import decode_page
 from fireledger.projections.book_text import entry_readable, page_readable
 from fireledger.projections.fires import FireQuery, FireRow
 
-from ..errors import ControlRefused, ExitStatus
 from ..jetstream.connection import BrokerConnection
 from ..jetstream.leader import Stored
 from ..jetstream.reading import read_subject
@@ -24,8 +23,8 @@ from .answers import (
     Answer,
     fire_answer,
     preview_answer,
-    preview_trigger,
-    state_of,
+    preview_notes,
+    shown_coming,
     tenant_answer,
     trigger_answer,
     trigger_line,
@@ -33,7 +32,8 @@ from .answers import (
 from .command_handlers import live_trigger, no_tenant
 from .commands import CommandWriter
 from .model import Model
-from .refusals import CONTROL_BUSY, FIRE_MISSING, refused, unavailable
+from .policy_answers import state_of
+from .refusals import CONTROL_BUSY, FIRE_MISSING, PAGE_MISSING, missing, read_option, refused, unavailable
 
 ROWS_MAX = 1_000
 """Rows in one answer; a caller goes on with ``next``."""
@@ -79,8 +79,7 @@ class ReadHandlers:
         request = r.read_request(content, r.TriggerNamed)
         book = await self._writer.catch_up(check_tenant(request.tenant))
         trigger = live_trigger(book.state, request.tenant, request.trigger)
-        database = self._zones.database(book.state.zone_sha256)
-        return trigger_answer(book.state, trigger, database, now=self._writer.now_for(book))
+        return trigger_answer(book.state, trigger, self._zones.library, now=self._writer.now_for(book))
 
     async def list_triggers(self, content: dict[str, Json]) -> Answer:
         """A tenant's triggers by name."""
@@ -90,9 +89,9 @@ class ReadHandlers:
         state = book.state
         if state.settings is None:
             raise no_tenant(request.tenant)
-        database, now = self._zones.database(state.zone_sha256), self._writer.now_for(book)
+        library, now = self._zones.library, self._writer.now_for(book)
         names = sorted(name for name, each in state.triggers.items() if name > request.after and not each.deleted)
-        shown = (trigger_line(state, state.triggers[name], database, now=now) for name in names[:limit])
+        shown = (trigger_line(state, state.triggers[name], library, now=now) for name in names[:limit])
         rows, cut = within_bytes(shown)
         return {"rows": rows, "next": names[len(rows) - 1] if cut or len(names) > limit else None}
 
@@ -100,51 +99,66 @@ class ReadHandlers:
         """Coming instants of a trigger."""
         request = r.read_request(content, r.TriggerPreview)
         if not 1 <= request.count <= PREVIEW_MAX:
-            raise refused(f"-n {request.count} is out of bounds; 1 to {PREVIEW_MAX}")
+            raise refused(f"-n {request.count} is out of bounds", hint=f"use 1 to {PREVIEW_MAX}")
         book = await self._writer.catch_up(check_tenant(request.tenant))
         trigger = live_trigger(book.state, request.tenant, request.trigger)
-        database = self._zones.database(book.state.zone_sha256)
-        after = self._writer.now_for(book) if request.after is UNSET else parse_instant(request.after)
+        now = self._writer.now_for(book)
+        after = None if request.after is UNSET else read_option("--from", request.after, parse_instant)
         count = min(request.count, ROWS_MAX)
-        coming = preview_trigger(book.state, trigger, database, after=after, count=count)
+        found = shown_coming(book.state, trigger, self._zones.library, now=now, count=count, after=after)
+        more = len(found.rows) == count < request.count
         return {
-            "rows": [{**preview_answer(one), "state": state_of(trigger)} for one in coming],
-            "state": state_of(trigger),
-            "next": preview_answer(coming[-1])["scheduled"] if len(coming) == count < request.count else None,
+            "rows": [preview_answer(one) for one in found.rows],
+            "state": state_of(book.state, trigger),
+            "notes": list(preview_notes(book.state, trigger, found)),
+            "next": format_instant(found.rows[-1].scheduled) if more else None,
         }
 
     async def list_fires(self, content: dict[str, Json]) -> Answer:
         """Fires by scheduled instant, newest first."""
         request = r.read_request(content, r.FiresList)
         self._check_names(request.tenant, request.trigger)
+        since, until = r.read_bounds(request.since, request.until)
         query = FireQuery(
             tenant=request.tenant,
             trigger=request.trigger,
-            since=None if request.since is None else parse_instant(request.since),
-            until=None if request.until is None else parse_instant(request.until),
+            since=since,
+            until=until,
             before=request.before,
             limit=_limit(request.limit),
         )
-        found = self._model.rows.newest(query)
+        kept = self._model.rows
+        found = kept.newest(query)
         rows, cut = within_bytes(fire_answer(row) for row in found)
         more = cut or len(found) == query.limit
         last = found[len(rows) - 1] if rows else None
-        cursor: Jsonable = [last.scheduled, last.trigger, last.sequence] if more and last is not None else None
-        return {"rows": rows, "next": cursor, "position": self._model.position}
+        cursor: Jsonable = list(last.identity) if more and last is not None else None
+        complete = kept.complete_since(request.tenant)
+        return {
+            "rows": rows,
+            "next": cursor,
+            "position": self._model.position,
+            "complete_since": None if complete is None else format_instant(complete),
+        }
 
     async def show_fire(self, content: dict[str, Json]) -> Answer:
         """One fire."""
         key = parse_fire_key(r.read_request(content, r.FiresShow).key)
         self._check_names(key.tenant, key.trigger)
-        row = self._model.rows.get(key)
+        row = self._model.rows.get(key, self._zones.library)
         if row is None:
-            raise ControlRefused(
-                FIRE_MISSING,
-                f'fire "{key}" is not known',
-                hint="it is not decided yet, was never scheduled, or is older than the fires kept in memory",
-                exit_status=ExitStatus.NOT_FOUND,
-            )
+            raise missing(FIRE_MISSING, f'fire "{key}" is not known', hint=self._why_missing(key))
         return fire_answer(row)
+
+    def _why_missing(self, key: FireKey) -> str:
+        complete = self._model.rows.complete_since(key.tenant)
+        if complete is not None and key.scheduled < complete:
+            kept = f"of {key.tenant}, only fires scheduled since {format_instant(complete)} are all kept in memory"
+            return f"{kept}; look in the book: fireledger book show {key.tenant}"
+        if key.sequence:
+            return f"see what there is: fireledger fires list {key.tenant}/{key.trigger}"
+        why = f"fireledger trigger why {key.tenant}/{key.trigger} {format_instant(key.scheduled)}"
+        return f"it is not decided yet, or was never scheduled; ask: {why}"
 
     async def follow_fires(self, content: dict[str, Json]) -> Answer:
         """Rows that changed since a position, waiting for some."""
@@ -167,20 +181,28 @@ class ReadHandlers:
         return {
             "rows": shown,
             "position": found[len(shown) - 1].changed if more else max(rows.position, after),
-            "missed": after < rows.forgotten_through,
+            "missed": after < rows.forgotten_through(request.tenant),
         }
 
     async def show_book(self, content: dict[str, Json]) -> Answer:
         """Pages of a book with their entries."""
         request = r.read_request(content, r.BookShow)
         if request.page < 1 or request.entry < 0:
-            raise refused(f"page {request.page} and entry {request.entry} are no place in a book")
+            raise refused(
+                f"page {request.page} and entry {request.entry} are no place in a book",
+                hint="pages are numbered from 1, and entries of a page from 0",
+            )
         book = await self._writer.catch_up(check_tenant(request.tenant))
         if book.state.page == 0:
             raise no_tenant(request.tenant)
         start = self._model.sequence_of(request.tenant, request.page)
         if start is None:
-            return {"rows": [], "next": None}
+            last = book.state.page
+            raise missing(
+                PAGE_MISSING,
+                f"the book of {request.tenant} has no page {request.page}",
+                hint=f"its last page is {last}: fireledger book show {request.tenant} --from {last}",
+            )
         shown = _PagesShown(limit=_limit(request.limit), skip=request.entry)
         pages = read_subject(self._connection, LEDGER, book_subject(request.tenant), from_sequence=start)
         async with aclosing(pages):

@@ -1,5 +1,8 @@
 """Refusals: how control says no, with a stable code and the command line's exit status."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from fireledger.domain.identifiers import MalformedName
 from fireledger.domain.instants import MalformedDuration, MalformedInstant
 from fireledger.domain.recurrence.errors import MalformedSchedule, NeverDue
@@ -7,10 +10,12 @@ from fireledger.domain.rejections import Rejection, RejectionCode
 from fireledger.domain.zones import UnknownZone, UnknownZoneData
 
 from ..errors import ControlRefused, ExitStatus, OperationalError
+from ..json_edge import Jsonable
 
 REQUEST_MALFORMED = "request-malformed"
 """The request's JSON is not one, lacks a field, or has one that is unknown or of another type."""
 FIRE_MISSING = "fire-missing"
+PAGE_MISSING = "page-missing"
 SCHEDULE_MALFORMED = "schedule-malformed"
 TENANT_BUSY = "tenant-busy"
 """Other writers of the same book were quicker every time within the deadline."""
@@ -20,6 +25,8 @@ CONTROL_BUSY = "control-busy"
 CLOCK_UNCERTAIN = "clock-uncertain"
 ZONE_DATA_MISSING = "zone-data-missing"
 UNEXPECTED = "unexpected"
+
+_Value = TypeVar("_Value")
 
 
 class ScheduleRefused(ControlRefused):
@@ -39,9 +46,20 @@ def refused(message: str, *, hint: str = "", code: str = RejectionCode.VALUE_REF
     return ControlRefused(code, message, hint=hint, exit_status=ExitStatus.REFUSED)
 
 
+def missing(code: str, message: str, *, hint: str) -> ControlRefused:
+    """What is named does not exist: exit status 3."""
+    return ControlRefused(code, message, hint=hint, exit_status=ExitStatus.NOT_FOUND)
+
+
 def unavailable(code: str, message: str, *, hint: str = "") -> ControlRefused:
     """The command may succeed later: exit status 6."""
     return ControlRefused(code, message, hint=hint, exit_status=ExitStatus.UNAVAILABLE)
+
+
+def unexpected() -> ControlRefused:
+    """A defect of control's own; its log tells."""
+    message = "control failed unexpectedly"
+    return ControlRefused(UNEXPECTED, message, hint="see its log", exit_status=ExitStatus.UNEXPECTED)
 
 
 def from_rejection(rejection: Rejection) -> ControlRefused:
@@ -54,6 +72,15 @@ def from_rejection(rejection: Rejection) -> ControlRefused:
 def unknown_zone(error: UnknownZone) -> ControlRefused:
     """No such zone in the database that the tenant's book uses."""
     return refused(error.message, hint=error.hint, code=RejectionCode.ZONE_UNKNOWN)
+
+
+def read_option(option: str, text: str, read: Callable[[str], _Value]) -> _Value:
+    """Read an option's text as an instant or a duration. Raises ControlRefused that names the option."""
+    try:
+        return read(text)
+    except (MalformedInstant, MalformedDuration) as error:
+        refusal = from_value_error(error)
+        raise refused(f"{option} {refusal.message}", hint=refusal.hint) from error
 
 
 def from_value_error(error: ValueError) -> ControlRefused:
@@ -78,3 +105,17 @@ def code_of(error: OperationalError) -> str:
         return error.code
     name = type(error).__name__
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
+
+
+def failure_answer(error: OperationalError) -> dict[str, Jsonable]:
+    """The answer to a request that failed."""
+    return {
+        "ok": False,
+        "error": {
+            "code": code_of(error),
+            "message": error.message,
+            "hint": error.hint,
+            "exit_status": int(error.exit_status),
+            "retryable": error.retryable,
+        },
+    }

@@ -12,11 +12,12 @@ from msgspec import UNSET, UnsetType
 
 from fireledger.domain.definition import Fold, Gap, Missed, Overlap
 from fireledger.domain.entries import OnResume
+from fireledger.domain.instants import parse_instant
 from fireledger.domain.limits import REQUEST_ID_LENGTH_MAX
 
 from ..errors import ControlRefused
 from ..json_edge import Json, MalformedJson, dumps, loads
-from .refusals import REQUEST_MALFORMED, refused
+from .refusals import REQUEST_MALFORMED, read_option, refused
 
 LIST_ROWS_DEFAULT = 500
 FOLLOW_WAIT_S_DEFAULT = 5.0
@@ -36,11 +37,12 @@ class CommandRequest(Request, frozen=True, kw_only=True):
 
 
 class TenantOptions(CommandRequest, frozen=True, kw_only=True):
-    """A tenant's settings: zone, quota such as ``100/s``, default jitter window."""
+    """A tenant's settings: zone, quota such as ``100/s``, default jitter window, catch-up share such as ``10%``."""
 
     zone: str | UnsetType = UNSET
     quota: str | UnsetType = UNSET
     default_jitter: str | UnsetType = UNSET
+    catch_up_share: str | UnsetType = UNSET
 
 
 class TriggerRequest(CommandRequest, frozen=True, kw_only=True):
@@ -74,6 +76,10 @@ class TriggerOptions(TriggerRequest, frozen=True, kw_only=True):
     not_before: str | UnsetType | None = UNSET
     not_after: str | UnsetType | None = UNSET
     max_fires: int | UnsetType | None = UNSET
+    max_attempts: int | UnsetType = UNSET
+    retry_base: str | UnsetType = UNSET
+    retry_factor: str | UnsetType = UNSET
+    retry_cap: str | UnsetType = UNSET
     exclude: tuple[str, ...] | UnsetType | None = UNSET
 
 
@@ -250,6 +256,15 @@ def read_request(content: dict[str, Json], kind: type[_Read]) -> _Read:
             f"the request id has {len(request.request_id)} characters", hint=f"use at most {REQUEST_ID_LENGTH_MAX}"
         )
     return request
+
+
+def read_bounds(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """The bounds of a list of fires. Raises ControlRefused for one that is no instant, and when they are crossed."""
+    low = None if since is None else read_option("--since", since, parse_instant)
+    high = None if until is None else read_option("--until", until, parse_instant)
+    if low is not None and high is not None and low > high:
+        raise refused(f"--since {since} is later than --until {until}", hint="give the earlier of the two to --since")
+    return low, high
 
 
 def request_hash(subject: str, content: dict[str, Json]) -> bytes:

@@ -1,7 +1,6 @@
 """``control.status``: what control knows of itself, of the books and of the other runners."""
 
 import asyncio
-from itertools import islice
 
 from fireledger.domain.instants import SECOND, format_duration, format_instant
 from fireledger.domain.limits import LEASE_EXPIRY
@@ -12,8 +11,12 @@ from ..jetstream.buckets import Bucket
 from ..jetstream.ledger import Ledger
 from ..json_edge import Jsonable
 from ..lease_plan import Heartbeat, read_lease
+from ..runner_state import read_state
 from .answers import Answer
+from .lane_health import lane_status
 from .model import Model
+from .problems import LATE_PAGE_SHOWN, Problems, note_late_pages, note_quarantined, note_states
+from .refusals import code_of
 
 KINDS = ("scheduler", "dispatcher")
 """Runners without which nothing fires."""
@@ -21,6 +24,7 @@ SHOWN_MAX = 100
 """Quarantined triggers and runners that are listed one by one."""
 BEHIND_MAX_S = 2.0
 """Control counts as ready while it reads the end of the log within this time."""
+_CLOCK_HINT = "let the machine's time daemon synchronise, or declare a bound with --clock-bound"
 
 
 class Status:
@@ -34,81 +38,104 @@ class Status:
         self._runner_id = runner_id
 
     async def collect(self) -> Answer:
-        """Everything, with ``ready`` and the ``problems`` that keep it from being so."""
-        problems: list[str] = []
-        reading, clock = self._clock_status(problems)
-        (log, runners) = await asyncio.gather(self._log_status(problems), self._runner_status(reading, problems))
-        books = self._book_status(reading, problems)
+        """Everything: ``ready`` when all runners do their part, and every problem with a hint.
+
+        A problem that a person has to look at, such as a trigger in quarantine, leaves the service ready.
+        """
+        found = Problems()
+        reading, clock = self._clock_status(found)
+        (log, runners) = await asyncio.gather(self._log_status(found), self._runner_status(reading, found))
+        books = self._book_status(reading, found)
+        books |= lane_status(self._model, self._clock, found)
         return {
-            "ready": not problems,
-            "problems": list(problems),
+            "ready": found.ready,
+            "problems": [problem.message for problem in found.listed],
+            "details": [
+                {"code": problem.code, "problem": problem.message, "hint": problem.hint} for problem in found.listed
+            ],
             "control": {"runner": self._runner_id, **log},
             "clock": clock,
             **books,
             "runners": runners,
         }
 
-    def _clock_status(self, problems: list[str]) -> tuple[Reading | None, Answer]:
+    def _clock_status(self, found: Problems) -> tuple[Reading | None, Answer]:
         try:
             reading = self._clock.now()
         except ClockHeld as error:
-            problems.append(error.message)
+            found.hinder("clock-held", error.message, error.hint or _CLOCK_HINT)
             return None, {"source": "held", "epsilon": None, "usable": False}
-        if not reading.usable:
-            problems.append(f'control\'s clock is uncertain by "{format_duration(reading.epsilon)}"')
         epsilon = format_duration(reading.epsilon)
+        if not reading.usable:
+            found.hinder("clock-uncertain", f'control\'s clock is uncertain by "{epsilon}"', _CLOCK_HINT)
         return reading, {"source": reading.source, "epsilon": epsilon, "usable": reading.usable}
 
-    async def _log_status(self, problems: list[str]) -> Answer:
+    async def _log_status(self, found: Problems) -> Answer:
         try:
             last = await self._ledger.last_sequence()
         except OperationalError as error:
-            problems.append(error.message)
+            found.hinder(code_of(error), error.message, error.hint)
             return {"position": self._model.position, "last": None}
         if not await self._model.wait_until(lambda: self._model.position >= last, BEHIND_MAX_S):
-            problems.append(f"control has read up to {self._model.position} of {last} in the ledger")
+            found.hinder(
+                "control-behind",
+                f"control has read up to {self._model.position} of {last} in the ledger",
+                "ask again in a moment; if the number stands still, see control's log",
+            )
         return {"position": self._model.position, "last": last}
 
-    async def _runner_status(self, reading: Reading | None, problems: list[str]) -> list[Jsonable]:
+    async def _runner_status(self, reading: Reading | None, found: Problems) -> list[Jsonable]:
         shown: list[Jsonable] = []
         for kind in KINDS:
             try:
                 entries = await self._leases.entries(f"{kind}.runner.")
                 beats = [read_lease(entry.key, entry.value, Heartbeat) for entry in entries]
+                states = [read_state(entry.key, entry.value) for entry in await self._leases.entries(f"{kind}.state.")]
             except OperationalError as error:
-                problems.append(error.message)
+                found.hinder(code_of(error), error.message, error.hint)
                 continue
             alive = [beat for beat in beats if reading is None or beat.expires_at >= reading.earliest]
             if not any(beat.active for beat in alive):
                 reasons = ", ".join(sorted({beat.reason for beat in alive if beat.reason}))
-                problems.append(f"no {kind} is active" + (f" ({reasons})" if reasons else ""))
+                found.hinder(
+                    "runner-missing",
+                    f"no {kind} is active" + (f" ({reasons})" if reasons else ""),
+                    "its log says why it is not active"
+                    if reasons
+                    else f"start one: fireledger run {kind}, or all: fireledger up",
+                )
+            names = {beat.runner for beat in alive}
+            note_states([state for state in states if state.runner in names], found)
             stale = sorted(beats, key=lambda beat: beat.runner)[:SHOWN_MAX]
             shown.extend(_runner(kind, beat, fresh=beat in alive) for beat in stale)
         return shown
 
-    def _book_status(self, reading: Reading | None, problems: list[str]) -> Answer:
+    def _book_status(self, reading: Reading | None, found: Problems) -> Answer:
         books = self._model.books.values()
         existing = [book for book in books if book.state.settings is not None]
         ahead = [book.tenant for book in existing if reading is not None and book.state.now > reading.latest]
         if ahead:
-            problems.append(
-                f'the clock is behind the book of "{ahead[0]}": nothing is decided there until it catches up'
+            found.hinder(
+                "clock-behind-book",
+                f'the clock is behind the book of "{ahead[0]}": nothing is decided there until it catches up',
+                "compare this machine's clock with a right one; once a clock was ahead, waiting is all that helps",
             )
-        quarantined = (
-            (book.tenant, trigger)
+        quarantined = [
+            (f"{book.tenant}/{trigger.name}", trigger.quarantine)
             for book in existing
             for trigger in book.state.triggers.values()
             if trigger.quarantine is not None and not trigger.deleted
-        )
+        ]
+        note_quarantined(quarantined, found)
+        if reading is not None:
+            recent = [late for late in self._model.late_pages if late.stamped_at >= reading.earliest - LATE_PAGE_SHOWN]
+            note_late_pages(recent, found)
         return {
             "tenants": len(existing),
             "triggers": sum(1 for book in existing for each in book.state.triggers.values() if not each.deleted),
             "ineffective_pages": sum(book.state.ineffective_count for book in books),
             "books_ahead": list(ahead[:SHOWN_MAX]),
-            "quarantined": [
-                {"trigger": f"{tenant}/{trigger.name}", "cause": trigger.quarantine}
-                for tenant, trigger in islice(quarantined, SHOWN_MAX)
-            ],
+            "quarantined": [{"trigger": name, "cause": cause} for name, cause in quarantined[:SHOWN_MAX]],
             "fire_rows": len(self._model.rows),
         }
 

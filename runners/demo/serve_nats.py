@@ -6,14 +6,12 @@ from pathlib import Path
 
 from ..broker.credentials import load_credentials
 from ..entry_point import run_process
-from ..errors import BrokerUnavailable
 from ..executor import Answer, NatsExecutor, Work
-from ..jetstream.connection import BrokerConnection, Login
-from ..lifecycle import Backoff, pause, run_until_signalled, unless_stopped
-from ..logs import configure_logs, get_log
+from ..jetstream.connection import Login
+from ..joining import join_broker
+from ..lifecycle import run_until_signalled
+from ..logs import configure_logs
 from .scenario import DEMO_NATS_NAME, DEMO_TENANT
-
-_log = get_log("demo")
 
 
 async def _work(work: Work) -> Answer:
@@ -23,24 +21,13 @@ async def _work(work: Work) -> Answer:
 async def _serve(stop: asyncio.Event) -> None:
     credentials = load_credentials(Path(sys.argv[2]))
     login = Login(sys.argv[1], credentials.user, credentials.password)
-    connection = await _connected(login, stop)
+    connection = await join_broker(login, "demo-nats", stop)
     if connection is None:
         return
     try:
         await NatsExecutor(connection, DEMO_TENANT, DEMO_NATS_NAME, _work).run(stop)
     finally:
         await connection.close()
-
-
-async def _connected(login: Login, stop: asyncio.Event) -> BrokerConnection | None:
-    backoff = Backoff(0.1, 1.0)
-    while not stop.is_set():
-        try:
-            return await unless_stopped(stop, BrokerConnection.open(login, name="demo-nats"))
-        except BrokerUnavailable as error:
-            _log.warning("broker-unavailable", reason=error.message)
-            await pause(backoff.next_s(), stop)
-    return None
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from ..logs import get_log
 from .calls import Call, CallResult, Target, Uncallable, short_message
 from .http_target import endpoint
 from .nats_target import work_subject
+from .reporting import Reporting
 from .tasks import Task
 
 CANCEL_S_MAX = 1.0
@@ -34,10 +35,11 @@ def place_name(task: Task) -> str:
 class Caller:
     """Makes calls over the targets of both kinds."""
 
-    def __init__(self, *, clock: Clock, http: Target, nats: Target) -> None:
+    def __init__(self, *, clock: Clock, http: Target, nats: Target, reporting: Reporting | None = None) -> None:
         self._clock = clock
         self._http = http
         self._nats = nats
+        self._reporting = reporting
 
     async def attempt(self, task: Task, *, sent_at: float, resend: bool) -> AttemptResult:
         """Call the task's target once and return the result record.
@@ -95,6 +97,7 @@ class Caller:
             payload = open_plain(definition.payload)
         except ValueError as error:
             raise Uncallable(str(error)) from error
+        reporting = self._reporting
         call = Call(
             key=task.key,
             attempt=task.attempt,
@@ -103,6 +106,7 @@ class Caller:
             content_type=definition.content_type,
             payload=payload,
             timeout_s=left_s,
+            report_headers=reporting.headers(task.key, task.attempt, task.target) if reporting is not None else {},
         )
         target = self._nats if definition.target.startswith(NATS_PREFIX) else self._http
         return await target.call(call)

@@ -1,20 +1,18 @@
 """A call to a target and its result, whatever the transport; and the headers that every call carries."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from fireledger.domain.entries import Lane, ResultKind
 from fireledger.domain.identifiers import FireKey
-from fireledger.domain.instants import format_instant
-from fireledger.domain.limits import MESSAGE_LENGTH_MAX
+from fireledger.domain.instants import SECOND, format_instant
+from fireledger.domain.limits import AMOUNT_MAX, MESSAGE_LENGTH_MAX, RETRY_CAP_MAX
 
 from ..json_edge import Json, MalformedJson, loads
 
 EVENT_TYPE = "fireledger.fire.v1"
 """The CloudEvents type of every fire."""
-COST_MAX = 10**15
-"""Largest cost that is taken from an executor; what is above it is ignored."""
 ATTEMPT_HEADER = "fireledger-attempt"
 LANE_HEADER = "fireledger-lane"
 TIMEOUT_HEADER = "fireledger-timeout-ms"
@@ -23,6 +21,15 @@ KEY_HEADER = "Idempotency-Key"
 
 JsonObject: TypeAlias = "dict[str, Json]"
 
+OUTCOMES: dict[str, ResultKind] = {
+    "succeeded": "succeeded",
+    "failed": "final",
+    "held": "held",
+    "accepted": "accepted",
+    "retryable": "retryable",
+}
+"""What the ``outcome`` of an answer means."""
+
 
 class Uncallable(ValueError):
     """The call cannot be made as it is defined, now or later; the message says why."""
@@ -30,7 +37,10 @@ class Uncallable(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One attempt to be made, and how long (seconds) its answer is waited for before it is abandoned."""
+    """One attempt to be made, and how long (seconds) its answer is waited for before it is abandoned.
+
+    ``report_headers`` are what a later report of the outcome needs; they hold a secret.
+    """
 
     key: FireKey
     attempt: int
@@ -39,6 +49,7 @@ class Call:
     content_type: str
     payload: bytes
     timeout_s: float
+    report_headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __repr__(self) -> str:
         return f"Call({self.key}, attempt {self.attempt}, {len(self.payload)} bytes)"
@@ -64,7 +75,7 @@ class Target(Protocol):
 
 
 def call_headers(call: Call) -> dict[str, str]:
-    """The headers of a call: CloudEvents in binary mode, the idempotency key, attempt, lane, timeout.
+    """The headers of a call: CloudEvents in binary mode, the idempotency key, attempt, lane, timeout, report.
 
     ``ce-id`` and ``Idempotency-Key`` are the fire key, ``ce-time`` the scheduled instant, ``ce-source``
     ``/fireledger/TENANT``, ``ce-subject`` the trigger. Raises Uncallable for a content type that is no header value.
@@ -83,6 +94,7 @@ def call_headers(call: Call) -> dict[str, str]:
         ATTEMPT_HEADER: str(call.attempt),
         LANE_HEADER: call.lane,
         TIMEOUT_HEADER: str(max(1, int(call.timeout_s * 1_000))),
+        **call.report_headers,
     }
 
 
@@ -114,4 +126,9 @@ def answer_cost(answer: Mapping[str, Json]) -> int | None:
     cost = answer.get("cost")
     if isinstance(cost, bool) or not isinstance(cost, int):
         return None
-    return cost if 0 <= cost <= COST_MAX else None
+    return cost if 0 <= cost <= AMOUNT_MAX else None
+
+
+def wait_of(seconds: int) -> int | None:
+    """A number of seconds to wait as microseconds, at most RETRY_CAP_MAX; None for a negative one."""
+    return min(seconds * SECOND, RETRY_CAP_MAX) if seconds >= 0 else None

@@ -33,6 +33,7 @@ from .nats_target import NatsTarget
 from .ownership import Ownership
 from .places import Places
 from .policy import TargetPolicy
+from .reporting import Reporting
 from .tasks import Start, Task, Tasks
 
 CALLS_PER_TARGET_MAX = 64
@@ -40,7 +41,8 @@ CALLS_PER_TARGET_MAX = 64
 CALLS_PER_TENANT_MAX = 256
 """Calls of one tenant under way at all its targets: a quarter of the total, whatever its targets do."""
 CALLS_MAX = 1_024
-"""Calls under way in total: no one tenant can take more than a quarter."""
+"""Calls under way in total: no one tenant can take more than a quarter. Of these, of a tenant's and of a target's,
+``lanes.LANE_SHARES`` are left to over-quota calls (here 512), to those of catch-up (256) and of backfills (128)."""
 DRAIN_CALLS_S = 2.2
 """How long a stop waits for calls under way."""
 DRAIN_RECORDS_S = 0.8
@@ -95,8 +97,10 @@ class Dispatcher:
         ownership: Ownership,
         policy: TargetPolicy,
         runner_id: str,
+        reporting: Reporting | None = None,
         calls_per_target_max: int = CALLS_PER_TARGET_MAX,
     ) -> None:
+        """``reporting`` is what calls carry for a later report of their outcome (None: nothing)."""
         self.ready = asyncio.Event()
         self.counters = Counters()
         self._ledger = ledger
@@ -105,8 +109,8 @@ class Dispatcher:
         self._ownership = ownership
         self._fold = LedgerFold(observing=False)
         self._tasks = Tasks()
-        self._http = HttpTarget(policy, connections_max=CALLS_MAX)
-        self._caller = Caller(clock=clock, http=self._http, nats=NatsTarget(connection))
+        self._http = HttpTarget(policy, connections_max=CALLS_MAX, clock=clock)
+        self._caller = Caller(clock=clock, http=self._http, nats=NatsTarget(connection), reporting=reporting)
         self._places = Places[Start](
             per_target=calls_per_target_max,
             per_owner=CALLS_PER_TENANT_MAX,
@@ -141,6 +145,10 @@ class Dispatcher:
             "started": self.counters.started,
             "results": dict(self.counters.results),
             "duplicates": dict(self.counters.duplicates),
+            "lanes": {
+                name: {"places": places, "waiting": waiting}
+                for name, (places, waiting) in self._places.counts().items()
+            },
             "lost_appends": self.counters.lost_appends,
             "pages": self.counters.pages,
         }
@@ -195,10 +203,10 @@ class Dispatcher:
         for record, task in self._tasks.apply_attempts(folded):
             if task is not None and isinstance(record, AttemptStarted):
                 self._watch(task)
-        flight = self._log.read_back(folded)
-        if flight is not None:
-            for start in flight.starts:
-                self._begin_call(start, flight.sent_at)
+        begun = self._log.read_back(folded)
+        if begun is not None:
+            for start in begun.starts:
+                self._begin_call(start, begun.sent_at)
         return []
 
     async def _begin(self) -> None:
@@ -232,7 +240,7 @@ class Dispatcher:
                 self._lapsed.add(task.slot)
                 continue
             task.busy = True
-            self._places.ask(place_name(task), Start(task, task.started_at), owner=task.key.tenant)
+            self._places.ask(place_name(task), Start(task, task.started_at), owner=task.key.tenant, lane=task.rank)
 
     def _place_granted(self, start: Start) -> None:
         if self._acting and start.needed:
@@ -251,7 +259,7 @@ class Dispatcher:
 
     def _release(self, task: Task) -> None:
         task.busy = False
-        self._places.free(place_name(task))
+        self._places.free(place_name(task), lane=task.rank)
 
     def _ownership_changed(self) -> None:
         self._lapsed.clear()
@@ -292,7 +300,7 @@ class Dispatcher:
         try:
             result = await self._caller.attempt(task, sent_at=sent_at, resend=start.resend)
         finally:
-            self._places.free(place_name(task))
+            self._places.free(place_name(task), lane=task.rank)
         self.counters.results[result.result] += 1
         self._log.finish(task.slot, result)
 

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import partial
 from ipaddress import ip_address
 from types import TracebackType
@@ -13,15 +15,31 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from fireledger.domain.instants import HOUR, SECOND
+from fireledger.domain.entries import ResultKind
+from fireledger.domain.instants import SECOND, Instant
 
-from .calls import Call, CallResult, Uncallable, answer_cost, answer_message, answer_object, call_headers, short_message
+from ..clock import Clock, ClockHeld
+from .calls import (
+    OUTCOMES,
+    Call,
+    CallResult,
+    JsonObject,
+    Uncallable,
+    answer_cost,
+    answer_message,
+    answer_object,
+    call_headers,
+    short_message,
+    wait_of,
+)
 from .policy import TargetPolicy
 
 RESPONSE_BYTES_MAX = 64 * 1024
 """Bytes of an answer that are read; a longer one is cut off with its connection, and what it says is ignored."""
-RETRY_AFTER_MAX = 24 * HOUR
-"""Longest Retry-After that is taken over, in microseconds."""
+RETRY_AFTER_LENGTH_MAX = 64
+"""Characters of a Retry-After header: its longest form, a date, has 33."""
+ACCEPTED = 202
+"""The status that means: taken, and the outcome comes later."""
 KEEPALIVE_S = 3.0
 """How long an idle connection is kept: less than the 5 s after which common servers close it under a request."""
 NAMES_KEPT_S = 10
@@ -77,10 +95,14 @@ def check_address(policy: TargetPolicy, host: str, address: str) -> None:
 class HttpTarget:
     """Calls over HTTP with pooled connections. An asynchronous context manager; one event loop."""
 
-    def __init__(self, policy: TargetPolicy, *, connections_max: int) -> None:
-        """``connections_max`` bounds open connections; callers bound them per target."""
+    def __init__(self, policy: TargetPolicy, *, connections_max: int, clock: Clock) -> None:
+        """``connections_max`` bounds open connections; callers bound them per target.
+
+        ``clock`` tells how far off the date in an answer is.
+        """
         self._policy = policy
         self._connections_max = connections_max
+        self._clock = clock
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "HttpTarget":
@@ -116,7 +138,8 @@ class HttpTarget:
             async with self._session.post(
                 call.target, data=call.payload, headers=headers, allow_redirects=False
             ) as response:
-                return read_response(response.status, response.headers.get("Retry-After", ""), await _body(response))
+                body, retry_after = await _body(response), response.headers.get("Retry-After", "")
+                return read_response(response.status, retry_after, body, now=self._now())
         except aiohttp.InvalidURL as error:
             raise Uncallable(f"the target's URL cannot be called: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -124,6 +147,12 @@ class HttpTarget:
             if refused is not None:
                 return CallResult(kind="final", message=short_message(str(refused)))
             return CallResult(kind="retryable", message=short_message(_description(error)))
+
+    def _now(self) -> Instant | None:
+        try:
+            return self._clock.now().earliest
+        except ClockHeld:
+            return None
 
     def _check_literal(self, url: str) -> None:
         """Refuse an address written into the URL: the resolver is not asked about those."""
@@ -151,27 +180,60 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     return bytes(read)
 
 
-def read_response(status: int, retry_after: str, body: bytes) -> CallResult:
-    """What a response means: 2xx succeeded, 429 and 5xx retryable, everything else final."""
+def read_response(status: int, retry_after: str, body: bytes, *, now: Instant | None = None) -> CallResult:
+    """What a response means: 2xx succeeded, 429 and 5xx retryable, everything else final.
+
+    202 is accepted. The ``outcome`` in the body of a 2xx answer overrides that. ``now`` is what a date in Retry-After
+    counts from (None: such a date is ignored).
+    """
     answer = answer_object(body)
-    retryable = status == 429 or status >= 500
-    succeeded = 200 <= status < 300
-    message = answer_message(answer) or ("" if succeeded else f"the target answered {status}")
+    kind = _kind_of(status)
+    message = answer_message(answer)
+    if kind in ("succeeded", "accepted"):
+        told = _told_outcome(answer)
+        kind = told or kind
+        if told is None and "outcome" in answer:
+            message = short_message(f"the status counts: the outcome is none of {', '.join(OUTCOMES)}. {message}")
+    elif not message:
+        message = f"the target answered {status}"
     return CallResult(
-        kind="succeeded" if succeeded else "retryable" if retryable else "final",
+        kind=kind,
         code=status,
-        retry_after=parse_retry_after(retry_after) if retryable else None,
+        retry_after=parse_retry_after(retry_after, now=now) if kind == "retryable" else None,
         cost=answer_cost(answer),
         message=message,
     )
 
 
-def parse_retry_after(text: str) -> int | None:
-    """Whole seconds of a Retry-After header as bounded microseconds; None for its other form, a date, or nonsense."""
-    digits = text.strip()
-    if not digits.isascii() or not digits.isdecimal():
+def _kind_of(status: int) -> ResultKind:
+    if 200 <= status < 300:
+        return "accepted" if status == ACCEPTED else "succeeded"
+    return "retryable" if status == 429 or status >= 500 else "final"
+
+
+def _told_outcome(answer: JsonObject) -> ResultKind | None:
+    told = answer.get("outcome")
+    return OUTCOMES.get(told) if isinstance(told, str) else None
+
+
+def parse_retry_after(text: str, *, now: Instant | None = None) -> int | None:
+    """A Retry-After header, in seconds or as a date, as bounded microseconds from ``now`` on.
+
+    None for a date that is over, one without ``now``, and for nonsense.
+    """
+    text = text.strip()
+    if not text.isascii() or len(text) > RETRY_AFTER_LENGTH_MAX:
         return None
-    return min(int(digits[:12]) * SECOND, RETRY_AFTER_MAX)
+    if text.isdecimal():
+        return wait_of(int(text))
+    if now is None:
+        return None
+    try:
+        date = parsedate_to_datetime(text)
+        at = int((date.replace(tzinfo=UTC) if date.tzinfo is None else date).timestamp())
+    except (ValueError, OverflowError):
+        return None
+    return wait_of(-(-(at * SECOND - now) // SECOND))
 
 
 def endpoint(url: str) -> str:

@@ -6,16 +6,25 @@ from fireledger.domain.identifiers import MalformedName, check_target_name
 
 from ..errors import BrokerRefused, BrokerUnavailable
 from ..jetstream.connection import BrokerConnection
-from .calls import Call, CallResult, Uncallable, answer_cost, answer_message, answer_object, call_headers, short_message
+from ..json_edge import Json
+from .calls import (
+    OUTCOMES,
+    Call,
+    CallResult,
+    JsonObject,
+    Uncallable,
+    answer_cost,
+    answer_message,
+    answer_object,
+    call_headers,
+    short_message,
+    wait_of,
+)
 
 _LATE_S = 5.0
 """Added to the request's own timeout, so that it is the caller's that ends it."""
-_KINDS: dict[str, ResultKind] = {
-    "succeeded": "succeeded",
-    "retryable": "retryable",
-    "final": "final",
-    "held": "held",
-}
+_RESULTS: dict[str, ResultKind] = {**OUTCOMES, "final": "final"}
+"""What the ``result`` of a reply means: an older name of ``outcome``, and of "failed"."""
 
 
 def work_subject(tenant: str, name: str) -> str:
@@ -50,11 +59,28 @@ class NatsTarget:
 
 
 def read_reply(body: bytes) -> CallResult:
-    """What a reply says: empty is success, else a JSON object with ``result`` and perhaps ``message`` and ``cost``."""
+    """What a reply says: empty is success, else a JSON object with its ``outcome``, perhaps a message and a cost.
+
+    ``result`` is read for ``outcome`` where that is missing; ``retry_after`` is whole seconds.
+    """
     if not body.strip():
         return CallResult(kind="succeeded")
     answer = answer_object(body)
-    kind = answer.get("result")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        return CallResult(kind="final", message='the reply names no "result" of succeeded, retryable, final or held')
-    return CallResult(kind=_KINDS[kind], cost=answer_cost(answer), message=answer_message(answer))
+    kind = _kind_of(answer)
+    if kind is None:
+        return CallResult(kind="final", message=f'the reply names no "outcome" of {", ".join(OUTCOMES)}')
+    return CallResult(
+        kind=kind,
+        retry_after=_retry_after(answer.get("retry_after")) if kind == "retryable" else None,
+        cost=answer_cost(answer),
+        message=answer_message(answer),
+    )
+
+
+def _kind_of(answer: JsonObject) -> ResultKind | None:
+    kinds, told = (OUTCOMES, answer["outcome"]) if "outcome" in answer else (_RESULTS, answer.get("result"))
+    return kinds.get(told) if isinstance(told, str) else None
+
+
+def _retry_after(seconds: Json) -> int | None:
+    return wait_of(seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None

@@ -20,6 +20,8 @@ from fireledger.domain.identifiers import FireKey, slot_of
 from fireledger.domain.state import State
 from fireledger.projections.ledger_fold import FoldedAttempts
 
+from .lanes import rank_of
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Task:
@@ -36,6 +38,7 @@ class Task:
     lane: Lane
     definition: Definition
     definition_page: int
+    over_quota: bool = False
     started_at: int | None = None
     watched_at: int | None = None
     busy: bool = False
@@ -46,6 +49,11 @@ class Task:
         """Where the attempt goes."""
         return self.definition.target
 
+    @property
+    def rank(self) -> int:
+        """Its place in the order of the lanes."""
+        return rank_of(self.lane, over_quota=self.over_quota)
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -53,6 +61,26 @@ class Start:
 
     task: Task
     started_at: int | None
+
+    @property
+    def rank(self) -> int:
+        """The task's place in the order of the lanes."""
+        return self.task.rank
+
+    @property
+    def record(self) -> AttemptStarted:
+        """The record that says so."""
+        key = self.task.key
+        return AttemptStarted(
+            tenant=key.tenant,
+            trigger=key.trigger,
+            scheduled=key.scheduled,
+            sequence=key.sequence,
+            attempt=self.task.attempt,
+            definition_page=self.task.definition_page,
+            timeout=self.task.definition.timeout,
+            resend=self.resend,
+        )
 
     @property
     def needed(self) -> bool:
@@ -143,6 +171,7 @@ class Tasks:
             lane=entry.lane,
             definition=definition,
             definition_page=entry.definition_page,
+            over_quota=entry.over_quota,
         )
         self._slots.setdefault(task.slot, {})[key] = task
         self.open_count += 1

@@ -26,7 +26,7 @@ async def read_stretch(connection: BrokerConnection, stream: str, *, after: int,
     """
     request = {"seq": after + 1, "batch": min(count, STRETCH_MESSAGES_MAX), "max_bytes": STRETCH_BYTES_MAX}
     subject = f"$JS.API.DIRECT.GET.{stream}"
-    replies = connection.request_many(subject, msgspec.json.encode(request), timeout_s=ANSWER_TIMEOUT_S)
+    replies = connection.ask_many(subject, msgspec.json.encode(request), timeout_s=ANSWER_TIMEOUT_S)
     found: list[Stored] = []
     async with aclosing(replies):
         async for reply in replies:

@@ -90,7 +90,7 @@ class Bucket:
         parts = prefix.rpartition(".")[0]
         request = {"multi_last": [f"{self._prefix}{parts}{'.' if parts else ''}>"], "batch": KEYS_MAX}
         found: list[Entry] = []
-        replies = self._connection.request_many(
+        replies = self._connection.ask_many(
             f"$JS.API.DIRECT.GET.{self._stream}", msgspec.json.encode(request), timeout_s=WRITE_TIMEOUT_S
         )
         async for reply in replies:
@@ -139,7 +139,7 @@ class Bucket:
         raise BrokerUnavailable(f'the outcome of writing "{key}" is unknown: {doubt}', hint="read it and decide again")
 
     async def _send(self, subject: str, value: bytes, headers: dict[str, str]) -> _Ack:
-        reply = await self._connection.request(subject, value, timeout_s=WRITE_TIMEOUT_S, headers=headers)
+        reply = await self._connection.ask(subject, value, timeout_s=WRITE_TIMEOUT_S, headers=headers)
         return decode(reply.payload, _Ack)
 
     def _entry(self, fetched: Fetched) -> Entry:

@@ -36,6 +36,10 @@ CLOSE_TIMEOUT_S = 2.0
 """How long closing may take before the socket is simply dropped."""
 REPLIES_MAX = 4_096
 """Replies to one request that may wait to be taken."""
+NOBODY_S_MAX = 2.0
+"""How long a request that may be repeated is sent again while nobody listens: a reload of the broker takes less."""
+NOBODY_PAUSE_S = 0.02
+"""Between two such requests."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,10 @@ class Reply:
 
     payload: bytes
     headers: Mapping[str, str]
+
+
+class NobodyListens(BrokerUnavailable):
+    """A request reached nobody at the moment the broker looked, so nothing was done."""
 
 
 class _Replies:
@@ -84,7 +92,7 @@ class _Replies:
                 async with asyncio.timeout(timeout_s):
                     await self._arrived.wait()
             except TimeoutError:
-                message = f'the broker did not answer on "{self.subject}" within {timeout_s:g} s'
+                message = f'the broker did not answer on "{self.subject}" within {timeout_s:.3g} s'
                 raise BrokerUnavailable(message, hint=_HINT) from None
         self._arrived.clear()
         taken, self._items = self._items, []
@@ -230,16 +238,46 @@ class BrokerConnection:
             await self.publish(subject, payload, reply=inbox, headers=headers)
             return (await replies.take(timeout_s))[0]
 
-    async def request_many(self, subject: str, payload: bytes, *, timeout_s: float) -> AsyncGenerator[Reply, None]:
-        """Send a request and yield its replies until the caller stops; each may take ``timeout_s``.
+    async def ask(
+        self, subject: str, payload: bytes, *, timeout_s: float, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Send a request that may be carried out more than once, and return its first reply.
+
+        While nobody listens it is sent again, until ``timeout_s`` or NOBODY_S_MAX is over: a broker that reads its
+        configuration again, as it does for each new tenant, has no listeners for some milliseconds. Raises what
+        ``request`` raises.
+        """
+        end, patient_until = _now() + timeout_s, _patient_until(timeout_s)
+        while True:
+            try:
+                return await self.request(subject, payload, timeout_s=end - _now(), headers=headers)
+            except NobodyListens:
+                if not await self._may_listen_now(patient_until):
+                    raise
+
+    async def ask_many(self, subject: str, payload: bytes, *, timeout_s: float) -> AsyncGenerator[Reply, None]:
+        """Send a request as ``ask`` does, and yield its replies until the caller stops; each may take ``timeout_s``.
 
         Raises what ``request`` raises.
         """
-        async with self._expecting(subject) as (inbox, replies):
-            await self.publish(subject, payload, reply=inbox)
-            while not self._closing:
-                for reply in await replies.take(timeout_s):
-                    yield reply
+        patient_until = _patient_until(timeout_s)
+        while not self._closing:
+            async with self._expecting(subject) as (inbox, replies):
+                await self.publish(subject, payload, reply=inbox)
+                try:
+                    while not self._closing:
+                        for reply in await replies.take(timeout_s):
+                            yield reply
+                except NobodyListens:
+                    if not await self._may_listen_now(patient_until):
+                        raise
+
+    async def _may_listen_now(self, patient_until: float) -> bool:
+        """Wait before a request is sent again; False when it is too late for that."""
+        if _now() + NOBODY_PAUSE_S >= patient_until:
+            return False
+        await self.pause(NOBODY_PAUSE_S)
+        return True
 
     def _expecting(self, subject: str) -> "_Expecting":
         self._request_number += 1
@@ -373,7 +411,7 @@ class BrokerConnection:
             return
         headers = message.headers or {}
         if headers.get(STATUS) == STATUS_NO_RESPONDERS and not message.data:
-            replies.fail(BrokerUnavailable(f'nobody answers on "{replies.subject}"', hint=_HINT))
+            replies.fail(NobodyListens(f'nobody answers on "{replies.subject}"', hint=_HINT))
         else:
             replies.put(Reply(message.data, headers))
 
@@ -419,3 +457,11 @@ class _Expecting:
 
     async def __aexit__(self, *_: object) -> None:
         del self._waiting[self._token]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _patient_until(timeout_s: float) -> float:
+    return _now() + min(timeout_s, NOBODY_S_MAX)

@@ -123,7 +123,7 @@ async def stream_state(connection: BrokerConnection, stream: str) -> StreamState
 async def call(connection: BrokerConnection, operation: str, body: Mapping[str, object]) -> bytes:
     """Send a request to the broker's interface and return the answer's bytes."""
     payload = msgspec.json.encode(body) if body else b""
-    return (await connection.request(f"$JS.API.{operation}", payload, timeout_s=READ_TIMEOUT_S)).payload
+    return (await connection.ask(f"$JS.API.{operation}", payload, timeout_s=READ_TIMEOUT_S)).payload
 
 
 def decode(payload: bytes, kind: type[_T]) -> _T:

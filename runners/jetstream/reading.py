@@ -61,7 +61,7 @@ async def _batch_after(connection: BrokerConnection, stream: str, subject: str, 
         "batch": SUBJECT_BATCH_MESSAGES,
         "max_bytes": SUBJECT_BATCH_BYTES,
     }
-    replies = connection.request_many(
+    replies = connection.ask_many(
         f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), timeout_s=ANSWER_TIMEOUT_S
     )
     found: list[Stored] = []

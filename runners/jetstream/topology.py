@@ -32,6 +32,8 @@ DUPLICATE_WINDOW_MS = 100
 """The broker's smallest: its own deduplication is not relied on, and its index costs memory and start-up time."""
 RESPONSE_EXPIRY_S = ATTEMPT_TIMEOUT_MAX // SECOND + 60
 """How long the broker lets work be answered: the longest attempt, and a minute."""
+REPORT_EXPIRY_S = 60
+"""How long the broker lets a report of an outcome be answered."""
 
 LEDGER_ACCOUNT = "FIRELEDGER"
 """The account that holds every stream and bucket; only the administrator's user is inside."""
@@ -221,7 +223,7 @@ ANSWERS = "_R_.>"
 A right to these, instead of one to answer what was received, because the broker forgets what was received when its
 configuration is reloaded; it still drops what answers no open request (measured).
 """
-_ELSEWHERE = ("control.", "work.", ANSWERS, USER_INFO_SUBJECT)
+_ELSEWHERE = ("control.", "work.", "outcomes.", ANSWERS, USER_INFO_SUBJECT)
 """Beginnings of the subjects that other accounts, not the ledger's, answer."""
 
 
@@ -238,6 +240,11 @@ def executor_user(tenant: str) -> str:
 def account_of(user: str) -> str:
     """The account a runner's or an executor's user has to itself."""
     return user.upper()
+
+
+def outcome_subject(tenant: str) -> str:
+    """Where a tenant's executors report outcomes; ``*`` for all tenants."""
+    return f"outcomes.{tenant}"
 
 
 def is_streamed(subject: str) -> bool:
@@ -290,12 +297,18 @@ def _runner(user: UserName, publish: tuple[str, ...], *, subscribe: tuple[str, .
 
 
 def _executor(tenant: str) -> Rights:
-    """Take a tenant's work, answer it, and remember fire keys in the tenant's bucket."""
+    """Take a tenant's work, answer it, report its outcomes, and remember fire keys in the tenant's bucket."""
     user, bucket = executor_user(tenant), executor_bucket(tenant)
     return Rights(
         user=user,
         account=account_of(user),
-        publish=(*_read(bucket_stream(bucket)), f"$KV.{bucket}.>", ANSWERS, USER_INFO_SUBJECT),
+        publish=(
+            *_read(bucket_stream(bucket)),
+            f"$KV.{bucket}.>",
+            outcome_subject(tenant),
+            ANSWERS,
+            USER_INFO_SUBJECT,
+        ),
         subscribe=(f"work.{tenant}.>", f"{inbox_prefix(user)}.>"),
     )
 
@@ -307,7 +320,7 @@ def _runners() -> tuple[Rights, ...]:
         _runner(
             UserName.CONTROL,
             (*_LEDGER_READER, *_LEASES, *_TZDB, *_SNAPSHOTS, "book.*.*", "reports.*", "$O.tzdb.>", ANSWERS),
-            subscribe=("control.>",),
+            subscribe=("control.>", outcome_subject("*")),
         ),
         _runner(
             UserName.SCHEDULER,
@@ -359,6 +372,9 @@ def access_table(tenants: Sequence[str] = ()) -> AccessTable:
     for tenant, rights in zip(tenants, executors, strict=True):
         dispatcher = account_of(UserName.DISPATCHER)
         services.append(Service(f"work.{tenant}.>", rights.account, dispatcher, False, RESPONSE_EXPIRY_S))
+        # Only this tenant's executors can send there, so the subject tells control whose report it is.
+        control = account_of(UserName.CONTROL)
+        services.append(Service(outcome_subject(tenant), control, rights.account, False, REPORT_EXPIRY_S))
     return AccessTable(
         users=(
             Rights(user=UserName.ADMIN, account=LEDGER_ACCOUNT, streams_inside=True),

@@ -27,13 +27,13 @@ from ..jetstream.reader import PullReader
 from ..known_zones import Reload, missing_zone_data
 from ..lifecycle import pause
 from ..logs import get_log
+from .admission import Admission
 from .books import OBSERVE_AFTER_S, OwnedBook, OwnedBooks, touched
 from .commits import Commits
 from .drafts import Draft, draft_page
 from .leader_reads import FoldPosition, LeaderReads
 from .ownership import Ownership
-from .pacing import LanePacer, LaneRates
-from .shedding import Shedding
+from .pacing import LaneRates
 from .status import BLOCKED_SHOWN_MAX, BlockedBook, SchedulerStatus
 from .turns import Turn, give_way
 
@@ -98,8 +98,7 @@ class Scheduler:
         self._zones = zones
         self._reload_zones = reload_zones
         self._zones_sought: dict[str, float] = {}
-        self._pacer = LanePacer(lane_rates or LaneRates())
-        self._shedding = Shedding()
+        self._admission = Admission(lane_rates or LaneRates())
         self._runner_id = runner_id
         self._wake = asyncio.Event()
         self._position = FoldPosition()
@@ -159,7 +158,7 @@ class Scheduler:
             outcomes_unknown=self._commits.unknown_count,
             leader_reads=self._leader.count,
             triggers_quarantined=self._quarantined_count,
-            shedding_level=self._shedding.level,
+            shedding_level=self._admission.level,
             searches=SEARCH_COSTS.count,
             search_steps=SEARCH_COSTS.steps,
             search_steps_max=SEARCH_COSTS.largest,
@@ -291,19 +290,13 @@ class Scheduler:
             self._note_books_ahead(self._reading)
             began_s = _now_s()
             await self._decide_round(tasks, self._reading)
-            self._note_round(_now_s() - began_s)
+            self._admission.note_round(began_s)
             if not self._commits.room:
                 continue
             next_s = self._books.next_s()
             wait_s = IDLE_S_MAX if next_s is None else min(IDLE_S_MAX, max(0.0, next_s - _now_s()))
             next_at = self._books.calendar.next_at()
             await self._slept(wait_s, FAR_FUTURE if next_at is None else Instant(next_at))
-
-    def _note_round(self, took_s: float) -> None:
-        before = self._shedding.level
-        self._shedding.note_round(took_s, _now_s())
-        if self._shedding.level != before:
-            _log.warning("shedding-changed", level=self._shedding.level, before=before, round_s=round(took_s, 3))
 
     async def _slept(self, wait_s: float, until: Instant) -> None:
         """Wait until the clock reaches ``until``, something wakes us, or ``wait_s`` is over."""
@@ -418,12 +411,12 @@ class Scheduler:
             epoch=self._ownership.epoch_of(owned.slot),
             entry_limit=PAGE_ENTRIES_MAX,
             step=self._step_total - owned.step_noted,
-            allowances=self._allowances(owned, book.state),
-            shedding_level=self._shedding.level,
+            allowances=self._admission.allowances(owned, book.state, owned_slots=len(self._slots)),
+            shedding_level=self._admission.level,
         )
         cut = as_of < self.fold.position
         draft = await draft_page(book, inputs, zones=self._zones, observed=observed, due=frozenset(owned.due))
-        self._pacer.settle(inputs.allowances, () if draft is None else draft.entries)
+        self._admission.settle(inputs.allowances, () if draft is None else draft.entries)
         if self._books.get(tenant) is not owned or self.fold.book(tenant).head != book.head:
             # The log moved on while the decision gave way to others; it stays a candidate.
             return None
@@ -432,12 +425,6 @@ class Scheduler:
             return None
         self._in_flight[tenant] = _InFlight(draft, cut)
         return draft
-
-    def _allowances(self, owned: OwnedBook, state: State) -> dict[str, int]:
-        """The page's part of the lanes' shared rates."""
-        due = (state.triggers[name] for name in owned.due if name in state.triggers)
-        lanes = frozenset(fire.lane for trigger in due for fire in trigger.waiting if fire.lane != "on-time")
-        return self._pacer.grant(owned.tenant, lanes, _now_s(), owned_slots=len(self._slots))
 
     async def _obstacle(self, state: State, reading: Reading) -> str:
         """Why the book cannot be decided just now, or an empty text."""

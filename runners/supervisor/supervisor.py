@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..broker.credentials import ensure_report_key
 from ..broker.folder import DataFolder
 from ..broker.process import EmbeddedBroker
 from ..control_client import ControlClient
@@ -15,9 +16,11 @@ from ..jetstream.topology import UserName
 from ..json_edge import Json
 from ..lifecycle import Backoff, pause, unless_stopped
 from ..logs import get_log
+from ..outcome_address import outcome_url
 from .child import RESTART_FIRST_S, RESTART_MAX_S, STABLE_S, Child, ChildCommand, runner_command
 from .high_water import HighWater
 from .log_output import log_output
+from .outcome_port import choose_outcome_port
 
 RUNNERS_STOP_WITHIN_S = 3.5
 """Runners drain in this time; with the broker's clean stop after it, ``up`` ends in under 5 seconds."""
@@ -36,7 +39,7 @@ _log = get_log("supervisor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
-    """What ``up`` was asked for. ``runner_options`` are passed to every runner as they are.
+    """What ``up`` was asked for. ``runner_options`` are passed to every runner as they are, others to theirs only.
 
     ``logs_to_file``: everybody's logs go to a file in the data folder instead of stderr, from the lock to the end.
     ``overdue`` is called when the runners take too long to be ready.
@@ -44,8 +47,10 @@ class UpOptions:
 
     data: Path
     port: int = 0
+    outcome_port: int | None = None
     tenants: tuple[str, ...] = ()
     runner_options: tuple[str, ...] = ()
+    scheduler_options: tuple[str, ...] = ()
     logs_to_file: bool = False
     extra: Callable[[EmbeddedBroker], Awaitable[list[ChildCommand]]] | None = None
     overdue: Callable[[], None] | None = None
@@ -58,6 +63,8 @@ class Running:
     broker: EmbeddedBroker
     children: dict[str, Child]
     operator: ControlClient
+    outcome_url: str
+    """Where executors report outcomes over HTTP."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -101,12 +108,22 @@ class Supervisor:
     async def _run_runners(
         self, broker: EmbeddedBroker, output: int, high_water: HighWater, stop: asyncio.Event
     ) -> None:
-        commands = [self._runner(broker, kind) for kind in ("control", "scheduler", "dispatcher")]
+        folder = broker.folder
+        ensure_report_key(folder.report_key_path)
+        # The demo's HTTP executor prefers the port after the broker's.
+        alone = frozenset({broker.port, broker.port + 1})
+        port = choose_outcome_port(folder.outcome_port_path, wanted=self._options.outcome_port, leave_alone=alone)
+        url, key = outcome_url(port), ("--report-key", str(folder.report_key_path))
+        commands = [
+            self._runner(broker, "control", *key, "--outcome-port", str(port)),
+            self._runner(broker, "scheduler", *self._options.scheduler_options),
+            self._runner(broker, "dispatcher", *key, "--report-url", url),
+        ]
         if self._options.extra is not None:
             commands.extend(await self._options.extra(broker))
         children = {command.name: Child(command, output=output) for command in commands}
         operator = await BrokerConnection.open(login_of(broker, UserName.OPERATOR), name="supervisor")
-        running = Running(broker, children, ControlClient(operator))
+        running = Running(broker, children, ControlClient(operator), url)
         parts = [child.run(stop, stop_within_s=RUNNERS_STOP_WITHIN_S) for child in children.values()]
         parts += [self._keep_broker(broker, stop), self._announce(running, stop), self._admit_executors(running, stop)]
         parts.append(high_water.keep(stop))
@@ -115,11 +132,10 @@ class Supervisor:
         finally:
             await operator.close()
 
-    def _runner(self, broker: EmbeddedBroker, kind: str) -> ChildCommand:
+    def _runner(self, broker: EmbeddedBroker, kind: str, *options: str) -> ChildCommand:
         credentials = broker.folder.credentials_path / f"{kind}.json"
-        return runner_command(
-            kind, "--nats-url", broker.url, "--creds", str(credentials), "--local", *self._options.runner_options
-        )
+        address = ("--nats-url", broker.url, "--creds", str(credentials), "--local")
+        return runner_command(kind, *address, *options, *self._options.runner_options)
 
     async def _announce(self, running: Running, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()

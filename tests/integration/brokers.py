@@ -1,6 +1,6 @@
 """What the tests share that need a real broker: one to reach or to hurt, and a bare connection to it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,8 +11,10 @@ from nats.aio.subscription import Subscription
 from fireledger.runners.broker.credentials import Credentials
 from fireledger.runners.broker.folder import DataFolder, FolderLock
 from fireledger.runners.broker.process import EmbeddedBroker
+from fireledger.runners.errors import BrokerUnavailable
 from fireledger.runners.jetstream.connection import Login
 from fireledger.runners.json_edge import Json, dumps, loads
+from tests.waiting import PATIENCE_S
 
 TENANTS = ("acme", "globex")
 """The tenants whose executors have a user in every test."""
@@ -46,6 +48,14 @@ class RunningBroker:
         return Login(self.url, credentials.user, credentials.password)
 
 
+async def answered(probe: Awaitable[bool]) -> bool:
+    """What a look at the broker finds; False when the broker does not answer just now."""
+    try:
+        return await probe
+    except BrokerUnavailable:
+        return False
+
+
 class _Listening(Protocol):
     """The part of the library's client that subscribes, without the types it leaves open."""
 
@@ -65,7 +75,7 @@ class Bare:
 
     async def ask(self, subject: str, body: Json = None) -> Json:
         """Send a request to the streams' interface and return the answer. Raises what the library raises."""
-        answer = await self.client.request(subject, b"" if body is None else dumps(body), timeout=2.0)
+        answer = await self.client.request(subject, b"" if body is None else dumps(body), timeout=PATIENCE_S)
         return loads(answer.data)
 
     async def listen(self, subject: str) -> Subscription:

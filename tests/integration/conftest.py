@@ -1,11 +1,11 @@
 """A real broker for integration tests: started, provisioned, stopped; in a folder of its own.
 
 ``broker`` is fresh for each test (about 0.15 s). ``shared_broker`` is one for the session, for tests that stop nothing,
-alter nothing and use tenants of their own.
+alter nothing and use tenants of their own. ``measured`` takes figures that are shown at the end of the run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -60,3 +60,25 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningB
         yield running
         runner.run(running.process.stop())
     lock.release()
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Take a line that is shown at the end of the run, and kept with the test's result."""
+    return lambda text: record_property("measured", text)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the figures."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    figures = [
+        f"{report.nodeid.partition('::')[2]}: {text}"
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, text in report.user_properties
+        if name == "measured"
+    ]
+    if figures:
+        terminalreporter.section("measured")
+        for figure in figures:
+            terminalreporter.write_line(figure)

@@ -1,9 +1,9 @@
 """Preview: the coming instants with release and local time."""
 
 from fireledger.domain.identifiers import FireKey
-from fireledger.domain.instants import DAY, HOUR, SECOND, format_instant, parse_instant
+from fireledger.domain.instants import HOUR, format_instant, parse_instant
 from fireledger.domain.jitter import release_of
-from fireledger.domain.preview import PreviewBounds, preview
+from fireledger.domain.preview import preview
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.recurrence import recurrence_of
 from fireledger.runners.zone_package import load_packaged_zones
@@ -30,27 +30,3 @@ def test_preview_release_is_the_jittered_one() -> None:
         key = FireKey("acme", "report", row.scheduled)
         assert row.release == release_of(key, 48 * HOUR, following - row.scheduled)
         assert row.scheduled <= row.release < following
-
-
-def test_preview_ends_at_its_limits() -> None:
-    """Until and the bounds are inclusive; the earliest end wins; an empty range previews as empty."""
-    last = parse_instant("2026-03-29T07:00:00Z")
-    bounds = PreviewBounds(not_before=parse_instant("2026-03-28T08:00:00Z"), not_after=last)
-
-    def instants(until: int | None, bounds: PreviewBounds) -> list[str]:
-        rows = preview(
-            DAILY,
-            ROME,
-            tenant="a",
-            trigger="b",
-            jitter_window=0,
-            after=START - DAY,
-            count=9,
-            until=until,
-            bounds=bounds,
-        )
-        return [format_instant(row.scheduled) for row in rows]
-
-    assert instants(None, bounds) == ["2026-03-28T08:00:00Z", "2026-03-29T07:00:00Z"]
-    assert instants(last - SECOND, bounds) == ["2026-03-28T08:00:00Z"]
-    assert instants(START - DAY, PreviewBounds()) == []

@@ -59,7 +59,7 @@ class Broker:
         pid = self._process.pid
         os.kill(pid, signal.SIGSTOP)
         try:
-            until_sync(lambda: _is_stopped(pid), timeout_s=5, what="the broker is frozen")
+            until_sync(lambda: _is_stopped(pid), what="the broker is frozen")
             yield
         finally:
             os.kill(pid, signal.SIGCONT)

@@ -296,7 +296,7 @@ def test_an_answer_that_comes_too_late_is_not_a_second_write(
     with ThreadPoolExecutor(1) as thread:
         with own_store.broker.frozen():
             insert = thread.submit(recorder.insert_events, batch)
-            until_sync(lambda: len(sent) >= 3, timeout_s=10, what="two resends")
+            until_sync(lambda: len(sent) >= 3, what="two resends")
         assert insert.result(20) == list(range(2, 2 + count))
     assert [version for _, _, version in recorded(recorder)] == list(range(1, 2 + count))
 
@@ -326,7 +326,7 @@ def test_inserts_and_reads_wait_for_a_broker_that_restarts(own_store: Store) -> 
 
     with ThreadPoolExecutor(1) as thread:
         inserts = thread.submit(write)
-        until_sync(lambda: (recorder.max_notification_id() or 0) >= 20, timeout_s=10, what="twenty events")
+        until_sync(lambda: (recorder.max_notification_id() or 0) >= 20, what="twenty events")
         own_store.broker.kill_and_restart()
         assert inserts.result(60) == [[2 * n + 1, 2 * n + 2] for n in range(100)]
     assert [version for _, _, version in recorded(recorder)] == list(range(1, 201))

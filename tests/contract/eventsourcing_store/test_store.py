@@ -168,7 +168,7 @@ def test_what_nobody_refers_to_is_given_back(own_store: Store) -> None:
     assert len(store_threads()) == before + 1
     del application
     gc.collect()
-    until_sync(lambda: len(store_threads()) == before, timeout_s=5, what="the thread ended")
+    until_sync(lambda: len(store_threads()) == before, what="the thread ended")
 
 
 @pytest.mark.parametrize("name", ["max_notification_id", "close"])

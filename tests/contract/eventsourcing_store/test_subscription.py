@@ -37,7 +37,7 @@ def test_restarts_of_the_broker_are_not_noticed(own_store: Store) -> None:
         for start in (101, 501):
             for first in range(start, start + 400, 100):
                 recorder.insert_events(events("a", range(first, first + 100)))
-            until_sync(lambda: len(seen) >= 50, timeout_s=10, what="the first events")
+            until_sync(lambda: len(seen) >= 50, what="the first events")
             own_store.broker.kill_and_restart()
         recorder.insert_events(events("a", range(901, 1_301)))
         following.result(30)
@@ -84,7 +84,7 @@ def test_stop_ends_an_iteration_that_waits(store: Store) -> None:
     seen: list[int] = []
     with ThreadPoolExecutor(1) as thread, subscription:
         following = thread.submit(note, subscription, seen)
-        until_sync(lambda: seen == [1], timeout_s=5, what="the first event")
+        until_sync(lambda: seen == [1], what="the first event")
         subscription.stop()
         following.result(5)
     with pytest.raises(StopIteration):

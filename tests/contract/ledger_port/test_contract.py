@@ -29,7 +29,7 @@ async def read(ports: Ports, until: int, after: int = 0) -> list[Stored]:
     """Read up to a sequence."""
     reader = await ports.reader(after)
     found: list[Stored] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for batch in reader.batches():
             found.extend(batch)
             if found[-1].sequence >= until:

@@ -32,7 +32,7 @@ async def _refusal(check: Callable[[], Awaitable[None]]) -> SettingsDiffer:
             return False
         return bool(refusals)
 
-    await until(refused, timeout_s=3.0, what="the refusal")
+    await until(refused, what="the refusal")
     return refusals[0]
 
 

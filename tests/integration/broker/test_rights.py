@@ -6,6 +6,7 @@ from nats.errors import NoRespondersError
 from fireledger.runners.jetstream.topology import UserName, stream_table
 from fireledger.runners.json_edge import Json
 from tests.integration.brokers import TENANTS, Bare, RunningBroker, bare_connection
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -16,11 +17,11 @@ LEASE = "$KV.leases.%s.runner"
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     "control": (ATTEMPTS, LEASE % "scheduler", "work.acme.report", "feed.acme.t", "$O.snapshots.C.x"),
     "scheduler": (ATTEMPTS, REPORTS, LEASE % "dispatcher", "work.acme.report", "$O.tzdb.C.x", "control.ping"),
-    "dispatcher": (BOOK, REPORTS, LEASE % "scheduler", "feed.acme.t", "$O.tzdb.C.x", "control.ping"),
+    "dispatcher": (BOOK, REPORTS, "outcomes.acme", LEASE % "scheduler", "feed.acme.t", "$O.tzdb.C.x", "control.ping"),
     "projector": (BOOK, ATTEMPTS, REPORTS, LEASE % "projector", "work.acme.report", "control.ping"),
     "shadow": (BOOK, ATTEMPTS, REPORTS, "feed.acme.t", "work.acme.report", "$O.archive.C.x"),
     "replay": (BOOK, ATTEMPTS, REPORTS, "feed.acme.t", "work.acme.report", "$KV.digests.x", "$O.archive.C.x"),
-    "operator": (BOOK, ATTEMPTS, REPORTS, "work.acme.report", "$JS.API.STREAM.INFO.LEDGER"),
+    "operator": (BOOK, ATTEMPTS, REPORTS, "outcomes.acme", "work.acme.report", "$JS.API.STREAM.INFO.LEDGER"),
     "executor-acme": (
         BOOK,
         ATTEMPTS,
@@ -29,6 +30,8 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
         "work.globex.report",
         "$KV.executor-globex.key",
         "control.ping",
+        "outcomes.globex",
+        "outcomes.acme.more",
         "$JS.API.STREAM.INFO.LEDGER",
         "$JS.API.STREAM.MSG.GET.KV_executor-globex",
     ),
@@ -87,7 +90,7 @@ async def test_what_is_for_others_cannot_be_heard(shared_broker: RunningBroker, 
     """Nobody listens to another's inbox, another tenant's work, the commands, or everything."""
     others = ["_INBOX.>", "_INBOX_admin.>", "work.globex.>", "$KV.>", "book.>", ">"]
     others += [f"_INBOX_{name}.>" for name in RUNNERS if name != user]
-    others += ["control.>"] if user != "control" else ["work.acme.>"]
+    others += ["control.>", "outcomes.*"] if user != "control" else ["work.acme.>"]
     async with bare_connection(shared_broker, user) as intruder:
         for subject in others:
             await intruder.listen(subject)
@@ -203,12 +206,12 @@ async def test_work_is_asked_for_and_answered_across_the_border(shared_broker: R
             inbox = dispatcher.client.new_inbox()
             answers = await dispatcher.listen(inbox)
             await dispatcher.client.publish("work.acme.report", b"do it", reply=inbox)
-            message = await work.next_msg(2)
+            message = await work.next_msg(PATIENCE_S)
             await message.respond(b"done")
             await message.respond(b"done again")
             await _settle(executor)
             await _settle(dispatcher)
-            assert (await answers.next_msg(2)).data == b"done"
+            assert (await answers.next_msg(PATIENCE_S)).data == b"done"
             assert answers.pending_msgs == 0
             assert executor.complaints == []
 
@@ -224,13 +227,13 @@ async def test_a_command_is_answered_as_often_as_control_likes(shared_broker: Ru
         inbox = operator.client.new_inbox()
         answers = await operator.listen(inbox)
         await operator.client.publish("control.follow", b"", reply=inbox)
-        message = await commands.next_msg(2)
+        message = await commands.next_msg(PATIENCE_S)
         for number in range(100):
             await message.respond(str(number).encode())
-        assert [(await answers.next_msg(2)).data for _ in range(100)] == [str(n).encode() for n in range(100)]
+        assert [(await answers.next_msg(PATIENCE_S)).data for _ in range(100)] == [str(n).encode() for n in range(100)]
         before = await _state(shared_broker)
         await operator.client.publish("control.ping", b"", reply=BOOK)
-        await (await commands.next_msg(2)).respond(b"pong")
+        await (await commands.next_msg(PATIENCE_S)).respond(b"pong")
         await _settle(control)
         assert await _state(shared_broker) == before
 

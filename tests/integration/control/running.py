@@ -17,6 +17,7 @@ from fireledger.domain.page import AttemptsPage, PageInputs, attempts_seed, enco
 from fireledger.domain.rejections import Rejection
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.control.control import Control
+from fireledger.runners.control.outcome_endpoint import OutcomeOptions
 from fireledger.runners.control_client import ControlClient
 from fireledger.runners.errors import ControlRefused
 from fireledger.runners.jetstream.connection import BrokerConnection
@@ -26,7 +27,7 @@ from fireledger.runners.json_edge import Json, loads
 from fireledger.runners.zone_package import load_packaged_zones
 from tests.integration.brokers import RunningBroker
 from tests.simulated_clock import SimulatedClock
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ZONES = ZoneLibrary(load_packaged_zones())
 TARGET = "nats:report"
@@ -88,7 +89,7 @@ class Service:
             stderr=asyncio.subprocess.PIPE,
             env={**kept, "FIRELEDGER_DATA": str(self.broker.folder.path)},
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             stdout, stderr = await process.communicate()
         return Ended(process.returncode or 0, stdout.decode(), stderr.decode())
 
@@ -101,9 +102,9 @@ class Service:
 
     # Other writers
 
-    async def tick(self, tenant: str, *, timeout_s: float = 3.0) -> Folded:
+    async def tick(self, tenant: str) -> Folded:
         """Write a scheduler's page as soon as something is due, and wait until control has read it."""
-        await until(lambda: bool(self._due(tenant)), timeout_s=timeout_s, what="something due")
+        await until(lambda: bool(self._due(tenant)), what="something due")
         book, inputs = self.control.model.book(tenant), self._inputs(tenant)
         page = next_page(
             book, commit_id=f"{tenant}-{book.head.number}", inputs=inputs, command=Tick(), entries=self._due(tenant)
@@ -148,12 +149,16 @@ class Service:
         outcome = await Ledger(self.writers[user]).append(Append(subject, body, f"{subject}-{expected}", expected))
         assert isinstance(outcome, Committed)
         model = self.control.model
-        assert await model.wait_until(lambda: model.position >= outcome.sequence, 5.0)
+        assert await model.wait_until(lambda: model.position >= outcome.sequence, PATIENCE_S)
 
 
 @asynccontextmanager
 async def running_control(
-    broker: RunningBroker, clock: SimulatedClock, stop: asyncio.Event | None = None
+    broker: RunningBroker,
+    clock: SimulatedClock,
+    stop: asyncio.Event | None = None,
+    *,
+    outcomes: OutcomeOptions | None = None,
 ) -> AsyncGenerator[Control, None]:
     """A control that is ready; stopped in the end."""
     connection = await BrokerConnection.open(broker.login("control"), name="control")
@@ -164,16 +169,17 @@ async def running_control(
         clock=clock,
         zones=ZONES,
         runner_id="control-test",
-        allow_loopback=False,
+        allow_loopback=outcomes is not None,
+        outcomes=outcomes,
     )
     stop = stop or asyncio.Event()
     running = asyncio.create_task(control.run(stop))
     try:
-        await asyncio.wait_for(control.ready.wait(), 10)
+        await asyncio.wait_for(control.ready.wait(), PATIENCE_S)
         yield control
     finally:
         stop.set()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, PATIENCE_S)
         await connection.close()
 
 

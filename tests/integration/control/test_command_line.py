@@ -10,6 +10,7 @@ import pytest
 from fireledger.runners.json_edge import loads
 from tests.integration.brokers import RunningBroker
 from tests.integration.control.running import Service
+from tests.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -20,7 +21,9 @@ async def test_a_triggers_life_on_the_command_line(service: Service) -> None:
     """Each command prints what the contract says and ends with its exit status; the second of a kind is a conflict."""
     created = await service.run("tenant", "create", "cli", "--zone", "Europe/Rome")
     assert (created.status, created.stderr) == (0, "")
-    assert created.stdout == "tenant cli created: zone Europe/Rome, quota 100/s, default jitter 0s\n"
+    assert (
+        created.stdout == "tenant cli created: zone Europe/Rome, quota 100/s, default jitter 0s, catch-up share 10%\n"
+    )
     trigger = await service.run(*CREATE, "--payload", '{"a":1}')
     lines = trigger.stdout.splitlines()
     assert (trigger.status, lines[0], lines[1], len(lines)) == (0, "trigger cli/nightly created, page 2", "next:", 6)
@@ -59,8 +62,8 @@ async def test_reads_on_the_command_line(service: Service) -> None:
     shown = await service.run("fires", "show", str(fires[0]["key"]))
     assert (shown.status, "\nstate " in shown.stdout) == (0, True)
     table = await service.run("fires", "list", "looks")
-    headings = "SCHEDULED TRIGGER STATE CAUSE LATENESS MS DELAY MS OUTCOME ATTEMPTS COUNT"
-    assert table.stdout.splitlines()[0].split() == headings.split()
+    headings = "SCHEDULED TRIGGER STATE CAUSE LANE OVER QUOTA LATENESS MS DELAY MS OUTCOME ATTEMPTS RETRY AT COST COUNT"
+    assert table.stdout.splitlines()[0].split() == [*headings.split(), "MESSAGE"]
     pages = await service.rows("book", "show", "looks", "--from", "2", "--json")
     assert [(page["page"], page["command"]) for page in pages] == [(2, "create-trigger.v1"), (3, "tick.v1")]
     text = await service.run("book", "show", "looks")
@@ -85,7 +88,12 @@ async def test_status_and_its_exit_status(service: Service) -> None:
     """Without a scheduler the status is shown on stdout and the exit status is 6."""
     status = await service.run("status")
     assert (status.status, status.stderr) == (6, "no runners\n")
-    assert status.stdout.startswith("not ready\n  no scheduler is active\n  no dispatcher is active\n")
+    assert status.stdout.startswith(
+        "not ready\n"
+        "  no scheduler is active\n"
+        "    hint: start one: fireledger run scheduler, or all: fireledger up\n"
+        "  no dispatcher is active\n"
+    )
 
 
 async def test_follow_prints_what_happens_until_it_is_interrupted(service: Service) -> None:
@@ -98,7 +106,7 @@ async def test_follow_prints_what_happens_until_it_is_interrupted(service: Servi
     )
     assert process.stdout is not None
     waiting = asyncio.create_task(process.stdout.readline())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not waiting.done():
             await service.tick("follow")
             await asyncio.wait({waiting}, timeout=0.5)
@@ -106,7 +114,7 @@ async def test_follow_prints_what_happens_until_it_is_interrupted(service: Servi
     assert isinstance(row, dict)
     assert (row["tenant"], row["trigger"]) == ("follow", "second")
     process.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
 async def test_without_control_the_hint_says_how_to_start(broker: RunningBroker) -> None:
@@ -117,7 +125,7 @@ async def test_without_control_the_hint_says_how_to_start(broker: RunningBroker)
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "FIRELEDGER_DATA": str(broker.folder.path)},
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         stdout, stderr = await process.communicate()
     assert (process.returncode, stdout) == (6, b"")
     assert stderr == b"error: control does not answer\nhint: start it: fireledger up\n"

@@ -33,7 +33,9 @@ async def test_a_trigger_goes_through_its_life(service: Service) -> None:
     assert (created["content_type"], created["payload"]) == ("application/json", "7 bytes")
     assert created["sentence"] == (
         "After an outage, the newest missed instant fires once for all that were missed, and those older than 1h "
-        "expire unfired; an instant due while an earlier fire is still open is skipped and recorded."
+        "expire unfired; an instant due while an earlier fire is still open is skipped and recorded; an attempt "
+        "that fails is made again after 1m, each wait 2 times the one before and at most 1h, up to 5 attempts of a "
+        "fire in all."
     )
     rows = created["next"]
     assert isinstance(rows, list)

@@ -19,6 +19,7 @@ from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.clock import choose_clock, realtime
 from fireledger.runners.dispatcher.dispatcher import Dispatcher
 from fireledger.runners.dispatcher.policy import TargetPolicy
+from fireledger.runners.dispatcher.reporting import Reporting
 from fireledger.runners.identity import new_commit_id, new_runner_id
 from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.ledger import Append, Committed, Ledger
@@ -121,7 +122,9 @@ class Dispatching:
         await asyncio.wait({self.running})
 
 
-async def start_dispatcher(broker: RunningBroker, *, ownership: Owned | None = None) -> Dispatching:
+async def start_dispatcher(
+    broker: RunningBroker, *, ownership: Owned | None = None, reporting: Reporting | None = None
+) -> Dispatching:
     """A dispatcher that believes it owns every slot, or what the test says; ready."""
     owned = ownership or Owned()
     connection = await BrokerConnection.open(broker.login("dispatcher"), name="dispatcher")
@@ -133,6 +136,7 @@ async def start_dispatcher(broker: RunningBroker, *, ownership: Owned | None = N
         ownership=owned,
         policy=TargetPolicy(allow_loopback=True),
         runner_id=new_runner_id("dispatcher"),
+        reporting=reporting,
     )
     stop = asyncio.Event()
     dispatching = Dispatching(dispatcher, asyncio.ensure_future(dispatcher.run(stop)), stop, connection, owned)
@@ -144,9 +148,11 @@ async def start_dispatcher(broker: RunningBroker, *, ownership: Owned | None = N
 
 
 @asynccontextmanager
-async def dispatching(broker: RunningBroker, *, ownership: Owned | None = None) -> AsyncGenerator[Dispatching]:
+async def dispatching(
+    broker: RunningBroker, *, ownership: Owned | None = None, reporting: Reporting | None = None
+) -> AsyncGenerator[Dispatching]:
     """A dispatcher for a block."""
-    running = await start_dispatcher(broker, ownership=ownership)
+    running = await start_dispatcher(broker, ownership=ownership, reporting=reporting)
     try:
         yield running
     finally:

@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from email.utils import formatdate
 
 from aiohttp import web
+
+from fireledger.domain.instants import SECOND
+from fireledger.runners.clock import realtime
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,9 @@ class Recorder:
                 return web.json_response({"message": f"as\nasked {code}"}, status=int(code))
             case ["busy"]:
                 return web.Response(status=429, headers={"Retry-After": "7"})
+            case ["busy-until"]:
+                date = formatdate(realtime() // SECOND + 30, usegmt=True)
+                return web.Response(status=503, headers={"Retry-After": date})
             case ["elsewhere"]:
                 return web.Response(status=302, headers={"Location": "/landed"})
             case ["cookie"]:

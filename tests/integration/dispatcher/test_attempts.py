@@ -14,6 +14,7 @@ from fireledger.domain.instants import MILLISECOND, SECOND, Duration, Instant, f
 from fireledger.domain.page import PageInputs
 from fireledger.runners.clock import realtime
 from fireledger.runners.dispatcher import dispatcher as module
+from fireledger.runners.dispatcher.lanes import LANE_NAMES, lane_limit
 from fireledger.runners.jetstream.connection import BrokerConnection
 from tests.integration.brokers import RunningBroker
 from tests.integration.dispatcher.driving import (
@@ -40,9 +41,7 @@ async def test_a_released_fire_reaches_its_http_executor_once(
     """One POST with every header that is promised, a started record before it and a result after it."""
     async with dispatching(broker) as running:
         (key,) = await book.open({"report": every_second(f"{http.url}/ok?x=1")}, seconds=1)
-        await until(
-            lambda: running.dispatcher.snapshot()["open"] == 0 and bool(http.requests), timeout_s=5, what="fire"
-        )
+        await until(lambda: running.dispatcher.snapshot()["open"] == 0 and bool(http.requests), what="fire")
     (request,) = http.requests
     fire = parse_fire_key(key)
     expected = {
@@ -75,7 +74,6 @@ async def test_two_dispatchers_that_own_everything_make_no_attempt_twice(
         both = (one.dispatcher, two.dispatcher)
         await until(
             lambda: len(http.requests) >= len(keys) and all(each.snapshot()["open"] == 0 for each in both),
-            timeout_s=20,
             what="300 fires",
         )
         lost = sum(each.counters.lost_appends for each in both)
@@ -92,12 +90,12 @@ async def test_a_start_whose_dispatcher_died_is_sent_again_once_and_says_so(
     """The same attempt goes out again 5 s after its timeout, once, marked as a resend and counted as a duplicate."""
     first = await start_dispatcher(broker)
     (key,) = await book.open({"report": every_second(f"{http.url}/wait", timeout=SHORT)}, seconds=1)
-    await until(lambda: len(http.requests) == 1, timeout_s=5, what="the first call")
+    await until(lambda: len(http.requests) == 1, what="the first call")
     await first.kill()
     await first.connection.close()
     http.go_on.set()
     async with dispatching(broker) as second:
-        await until(lambda: second.dispatcher.snapshot()["open"] == 0, timeout_s=10, what="the resend")
+        await until(lambda: second.dispatcher.snapshot()["open"] == 0, what="the resend")
         assert second.dispatcher.snapshot()["duplicates"] == {http.url.removeprefix("http://"): 1}
     assert [request.headers["ce-id"] for request in http.requests] == [key, key]
     found = await records(scheduler)
@@ -113,7 +111,7 @@ async def test_a_fire_that_is_over_is_not_sent_again(
     keys = await book.open(
         {name: every_second(f"{http.url}/wait", timeout=SHORT) for name in ("over", "open")}, seconds=1
     )
-    await until(lambda: len(http.requests) == 2, timeout_s=5, what="the first calls")
+    await until(lambda: len(http.requests) == 2, what="the first calls")
     await first.kill()
     await first.connection.close()
     http.go_on.set()
@@ -124,7 +122,7 @@ async def test_a_fire_that_is_over_is_not_sent_again(
     now = realtime()
     await book.append(Tick(), _inputs(book, now), (finished,))
     async with dispatching(broker) as second:
-        await until(lambda: second.dispatcher.snapshot()["open"] == 0, timeout_s=10, what="the resend")
+        await until(lambda: second.dispatcher.snapshot()["open"] == 0, what="the resend")
     assert [request.headers["ce-subject"] for request in http.requests[2:]] == ["open"]
 
 
@@ -140,9 +138,7 @@ async def test_a_page_without_effect_is_not_dispatched(
     await book.append(Tick(), _inputs(book, late), (released,))
     async with dispatching(broker) as running:
         key = (await _tick_when_due(book))[0]
-        await until(
-            lambda: bool(http.requests) and running.dispatcher.snapshot()["open"] == 0, timeout_s=5, what="a call"
-        )
+        await until(lambda: bool(http.requests) and running.dispatcher.snapshot()["open"] == 0, what="a call")
     assert format_instant(late) not in {request.headers["ce-time"] for request in http.requests}
     assert key in {request.headers["ce-id"] for request in http.requests}
     assert late not in {record.scheduled for record in started(await records(scheduler))}
@@ -155,11 +151,11 @@ async def test_a_slot_that_is_not_owned_waits_for_its_owner(
     slot = slot_of("acme")
     async with dispatching(broker, ownership=Owned(without={slot})) as running:
         (key,) = await book.open({"report": every_second(f"{http.url}/ok")}, seconds=1)
-        await until(lambda: running.dispatcher.snapshot()["open"] == 1, timeout_s=5, what="the release read")
+        await until(lambda: running.dispatcher.snapshot()["open"] == 1, what="the release read")
         assert http.requests == []
         assert started(await records(scheduler)) == []
         running.ownership.change(set())
-        await until(lambda: running.dispatcher.snapshot()["open"] == 0, timeout_s=5, what="the attempt")
+        await until(lambda: running.dispatcher.snapshot()["open"] == 0, what="the attempt")
     assert [request.headers["ce-id"] for request in http.requests] == [key]
 
 
@@ -171,11 +167,11 @@ async def test_a_killed_broker_costs_no_fire_and_makes_none_twice(
     definitions = {f"t{n:02d}": every_second(f"{http.url}/ok", timeout=30 * SECOND) for n in range(20)}
     keys = [key for each in books for key in await each.open(definitions, seconds=3)]
     async with dispatching(broker) as running:
-        await until(lambda: len(http.requests) >= 50, timeout_s=5, what="some calls")
+        await until(lambda: len(http.requests) >= 50, what="some calls")
         os.kill(broker.pid, signal.SIGKILL)
         assert len(http.requests) < len(keys), "the broker died in the middle"
         await broker.process.restart()
-        await until(lambda: running.dispatcher.snapshot()["open"] == 0, timeout_s=20, what="the rest")
+        await until(lambda: running.dispatcher.snapshot()["open"] == 0, what="the rest")
     arrived = Counter(request.headers["ce-id"] for request in http.requests)
     assert arrived == Counter(keys)
     await scheduler.wait_connected(5)
@@ -190,12 +186,12 @@ async def test_a_stop_awaits_calls_under_way_and_writes_their_results(
     """A call that answers while the dispatcher drains has its result in the log when it has stopped."""
     running = await start_dispatcher(broker)
     await book.open({"report": every_second(f"{http.url}/wait")}, seconds=1)
-    await until(lambda: len(http.requests) == 1, timeout_s=5, what="the call")
+    await until(lambda: len(http.requests) == 1, what="the call")
     ending = asyncio.ensure_future(running.end())
     done, _ = await asyncio.wait({ending}, timeout=0.2)
     assert not done
     http.go_on.set()
-    await asyncio.wait_for(ending, 3)
+    await asyncio.wait_for(ending, 30)
     await running.connection.close()
     assert [record.result for record in results(await records(scheduler))] == ["succeeded"]
 
@@ -211,8 +207,8 @@ async def test_a_stop_does_not_wait_for_ever(
     monkeypatch.setattr(module, "DRAIN_CALLS_S", 0.3)
     running = await start_dispatcher(broker)
     await book.open({"report": every_second(f"{http.url}/wait")}, seconds=1)
-    await until(lambda: len(http.requests) == 1, timeout_s=5, what="the call")
-    await asyncio.wait_for(running.end(), 3)
+    await until(lambda: len(http.requests) == 1, what="the call")
+    await asyncio.wait_for(running.end(), 30)
     await running.connection.close()
     assert results(await records(scheduler)) == []
 
@@ -222,21 +218,51 @@ async def test_a_slow_target_holds_up_nobody_else(broker: RunningBroker, book: B
     async with dispatching(broker) as running:
         slow = {f"slow{n:03d}": every_second(f"{http.url}/wait") for n in range(60)}
         keys = await book.open(slow, seconds=2)
-        await until(lambda: len(http.at("/wait")) == module.CALLS_PER_TARGET_MAX, timeout_s=5, what="a full target")
+        await until(lambda: len(http.at("/wait")) == module.CALLS_PER_TARGET_MAX, what="a full target")
         assert running.dispatcher.snapshot()["waiting"] == len(keys) - module.CALLS_PER_TARGET_MAX
         other = http.url.replace("127.0.0.1", "localhost")
         assert other != http.url
         await book.write(CreateTrigger(trigger="quick", definition=every_second(f"{other}/ok")), realtime())
         await _tick_when_due(book)
-        await until(lambda: len(http.at("/ok")) >= 1, timeout_s=3, what="the other target")
+        await until(lambda: len(http.at("/ok")) >= 1, what="the other target")
+        http.go_on.set()
+        await until(lambda: running.dispatcher.snapshot()["open"] == 0, what="the rest")
+
+
+async def test_a_backfill_leaves_places_to_on_time_fires(
+    broker: RunningBroker, book: BookWriter, http: Recorder
+) -> None:
+    """Thirty calls of a backfill that hang take an eighth of their target's places; an on-time fire passes them."""
+    async with dispatching(broker) as running:
+        await book.open({"report": every_second(f"{http.url}/wait")}, seconds=0)
+        now = realtime()
+        released = [
+            FireReleased(
+                trigger="report", scheduled=Instant(now - n * SECOND), sequence=n + 1, release=now, definition_page=2,
+                lane="backfill", cause="backfilled",
+            )
+            for n in range(30)
+        ]  # fmt: skip
+        await book.append(Tick(), _inputs(book, now), tuple(released))
+        share = lane_limit(module.CALLS_PER_TARGET_MAX, LANE_NAMES.index("backfill"))
+        await until(lambda: len(http.requests) == share, timeout_s=5, what="the backfill's share")
+        assert running.dispatcher.snapshot()["lanes"] == {
+            **{name: {"places": 0, "waiting": 0} for name in LANE_NAMES},
+            "backfill": {"places": share, "waiting": 30 - share},
+        }
+        (key,) = await _tick_when_due(book)
+        await until(lambda: len(http.requests) == share + 1, timeout_s=5, what="the on-time fire")
+        last = http.requests[-1].headers
+        assert (last["ce-id"], last["fireledger-lane"]) == (key, "on-time")
         http.go_on.set()
         await until(lambda: running.dispatcher.snapshot()["open"] == 0, timeout_s=15, what="the rest")
+    assert Counter(request.headers["fireledger-lane"] for request in http.requests) == {"on-time": 1, "backfill": 30}
 
 
 async def _tick_when_due(book: BookWriter) -> list[str]:
     """Decide once the next second has begun; the released keys."""
     due = realtime() // SECOND * SECOND + SECOND
-    await until(lambda: realtime() >= due, timeout_s=2, what="the next second")
+    await until(lambda: realtime() >= due, what="the next second")
     return book.released(await book.write(Tick(), realtime()))
 
 

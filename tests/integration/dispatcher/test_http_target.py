@@ -13,6 +13,7 @@ from fireledger.runners.dispatcher.calls import Call, CallResult, Uncallable
 from fireledger.runners.dispatcher.http_target import CheckedResolver, HttpTarget, RefusedAddress
 from fireledger.runners.dispatcher.policy import TargetPolicy
 from tests.integration.dispatcher.executors import Recorder
+from tests.simulated_clock import SimulatedClock
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 @pytest_asyncio.fixture
 async def target() -> AsyncIterator[HttpTarget]:
     """A target that may call this machine."""
-    async with HttpTarget(TargetPolicy(allow_loopback=True), connections_max=8) as opened:
+    async with HttpTarget(TargetPolicy(allow_loopback=True), connections_max=8, clock=SimulatedClock()) as opened:
         yield opened
 
 
@@ -38,7 +39,7 @@ def _call(url: str) -> Call:
 
 @pytest.mark.parametrize(
     "path,kind,code",
-    [("/ok", "succeeded", 200), ("/status/202", "succeeded", 202), ("/status/404", "final", 404),
+    [("/ok", "succeeded", 200), ("/status/202", "accepted", 202), ("/status/404", "final", 404),
      ("/status/500", "retryable", 500), ("/status/503", "retryable", 503), ("/busy", "retryable", 429)],
 )  # fmt: skip
 async def test_answers_are_told_apart(target: HttpTarget, http: Recorder, path: str, kind: str, code: int) -> None:
@@ -82,10 +83,24 @@ async def test_nobody_listening_is_retryable(target: HttpTarget) -> None:
     assert "cannot be reached" in result.message
 
 
+async def test_a_date_to_come_back_at_counts_from_the_clock_given(target: HttpTarget, http: Recorder) -> None:
+    """A Retry-After half a minute ahead is that far off; with a clock ten seconds ahead, ten seconds less."""
+    result = await target.call(_call(f"{http.url}/busy-until"))
+    assert result.retry_after is not None
+    assert 28 * SECOND <= result.retry_after <= 31 * SECOND
+    ahead = SimulatedClock(offset=10 * SECOND)
+    async with HttpTarget(TargetPolicy(allow_loopback=True), connections_max=8, clock=ahead) as other:
+        result = await other.call(_call(f"{http.url}/busy-until"))
+        assert result.retry_after is not None
+        assert 18 * SECOND <= result.retry_after <= 21 * SECOND
+        ahead.held = True
+        assert (await other.call(_call(f"{http.url}/busy-until"))).retry_after is None
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"])
 async def test_loopback_is_refused_unless_allowed(http: Recorder, host: str) -> None:
     """By number, by name and in disguise: final, with the reason, and nothing arrives."""
-    async with HttpTarget(TargetPolicy(allow_loopback=False), connections_max=8) as closed:
+    async with HttpTarget(TargetPolicy(allow_loopback=False), connections_max=8, clock=SimulatedClock()) as closed:
         result = await closed.call(_call(http.url.replace("127.0.0.1", host) + "/ok"))
     assert (result.kind, http.requests) == ("final", [])
     assert "loopback" in result.message
@@ -104,7 +119,7 @@ async def test_private_addresses_are_refused_always(target: HttpTarget, url: str
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "0x7f000001", "0177.0.0.1"])
 async def test_other_spellings_of_a_number_reach_nothing(http: Recorder, host: str) -> None:
     """An address written as no address should be is not called."""
-    async with HttpTarget(TargetPolicy(allow_loopback=False), connections_max=8) as closed:
+    async with HttpTarget(TargetPolicy(allow_loopback=False), connections_max=8, clock=SimulatedClock()) as closed:
         try:
             result = await closed.call(_call(http.url.replace("127.0.0.1", host) + "/ok"))
         except Uncallable:

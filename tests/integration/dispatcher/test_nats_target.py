@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import pytest
 
 from fireledger.domain.identifiers import parse_fire_key
-from fireledger.domain.instants import MILLISECOND, Duration
+from fireledger.domain.instants import MILLISECOND, SECOND, Duration
 from fireledger.runners.clock import realtime
 from fireledger.runners.dispatcher.calls import Call, CallResult
 from fireledger.runners.dispatcher.nats_target import NatsTarget
@@ -69,7 +70,7 @@ async def test_a_released_fire_reaches_its_nats_executor_once(
 
     async with _serving(await connect("executor-acme"), handle), dispatching(broker) as running:
         (key,) = await book.open({"report": every_second("nats:report")}, seconds=1)
-        await until(lambda: running.dispatcher.snapshot()["open"] == 0 and bool(works), timeout_s=5, what="the work")
+        await until(lambda: running.dispatcher.snapshot()["open"] == 0 and bool(works), what="the work")
     (work,) = works
     assert (str(work.key), work.attempt, work.lane, work.content_type) == (key, 1, "on-time", "text/plain")
     assert (work.payload, 0 < work.timeout_s <= 5) == (b"hello", True)
@@ -91,7 +92,7 @@ async def test_a_nats_executor_that_is_silent_times_out(
     await executor.flush()
     async with dispatching(broker) as running:
         await book.open({"report": every_second("nats:report", timeout=Duration(300 * MILLISECOND))}, seconds=1)
-        await until(lambda: running.dispatcher.counters.results["timeout"] == 1, timeout_s=5, what="the timeout")
+        await until(lambda: running.dispatcher.counters.results["timeout"] == 1, what="the timeout")
     (record,) = results(await records(scheduler))
     assert record.result == "timeout"
     assert record.took <= 400 * MILLISECOND
@@ -124,6 +125,35 @@ async def test_a_key_that_is_done_gets_the_same_answer_without_running_again(con
     assert (ran, executor.served_count, executor.duplicates_count) == ([1, 1], 2, 2)
 
 
+@pytest.mark.parametrize("kind", ["held", "accepted"])
+async def test_what_was_held_or_accepted_runs_again_for_a_later_attempt_only(
+    connect: Connect, kind: Literal["held", "accepted"]
+) -> None:
+    """The same attempt sent again gets its answer; a person who lets the fire go on gets the work done."""
+    ran: list[int] = []
+
+    async def handle(work: Work) -> Answer:
+        ran.append(work.attempt)
+        return Answer(kind if work.attempt == 1 else "succeeded")
+
+    target = NatsTarget(await connect("dispatcher"))
+    async with _serving(await connect("executor-acme"), handle):
+        kinds = [(await target.call(_call(attempt=attempt))).kind for attempt in (1, 1, 2, 2, 1)]
+    assert kinds == [kind, kind, "succeeded", "succeeded", "succeeded"]
+    assert ran == [1, 2]
+
+
+async def test_a_retryable_answer_says_when(connect: Connect) -> None:
+    """Its whole seconds arrive as the wait."""
+
+    async def handle(work: Work) -> Answer:
+        return Answer("retryable", retry_after=7)
+
+    target = NatsTarget(await connect("dispatcher"))
+    async with _serving(await connect("executor-acme"), handle):
+        assert (await target.call(_call())).retry_after == 7 * SECOND
+
+
 async def test_two_executors_do_a_key_once_between_them(connect: Connect) -> None:
     """They share the work; the same key sent ten times at once runs once, the others are told so."""
     ran: list[str] = []
@@ -139,7 +169,7 @@ async def test_two_executors_do_a_key_once_between_them(connect: Connect) -> Non
         _serving(await connect("executor-acme"), handle) as two,
     ):
         calls = [asyncio.ensure_future(target.call(_call())) for _ in range(10)]
-        await until(lambda: sum(call.done() for call in calls) == 9, timeout_s=3, what="nine answers")
+        await until(lambda: sum(call.done() for call in calls) == 9, what="nine answers")
         go_on.set()
         answers = await asyncio.gather(*calls)
     assert len(ran) == 1

@@ -59,9 +59,9 @@ def sequences(outcomes: list[Committed | Lost]) -> list[int]:
     return [outcome.sequence for outcome in committed]
 
 
-async def until_above(count: Callable[[], int], bound: int, *, timeout_s: float, what: str) -> None:
+async def until_above(count: Callable[[], int], bound: int, *, what: str) -> None:
     """Wait until a count is above a bound."""
-    await until(lambda: count() > bound, timeout_s=timeout_s, what=what)
+    await until(lambda: count() > bound, what=what)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def frozen(broker: RunningBroker) -> Generator[None, None, None]:
     pid = broker.pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        until_sync(lambda: _stopped(pid), timeout_s=2, what="the broker is frozen")
+        until_sync(lambda: _stopped(pid), what="the broker is frozen")
         yield
     finally:
         with suppress(ProcessLookupError):

@@ -15,7 +15,7 @@ from fireledger.runners.jetstream.ledger import Append, Committed, Ledger, Lost
 from fireledger.runners.jetstream.reading import read_subject
 from tests.integration.brokers import RunningBroker
 from tests.integration.ledger.books import Book, Connect, books, everything, frozen, sequences, until_above
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -108,11 +108,11 @@ async def test_nothing_acknowledged_is_lost_and_nothing_repeated_over_kills(
     writers = [asyncio.create_task(write([book])) for book in singles] + [asyncio.create_task(write(together))]
     for _ in range(3):
         reached = ledger.highest_seen + 200
-        await until_above(lambda: ledger.highest_seen, reached, timeout_s=10, what="pages are appended")
+        await until_above(lambda: ledger.highest_seen, reached, what="pages are appended")
         os.kill(broker.pid, signal.SIGKILL)
         await broker.process.restart()
     reached = ledger.highest_seen + 100
-    await until_above(lambda: ledger.highest_seen, reached, timeout_s=10, what="pages are appended again")
+    await until_above(lambda: ledger.highest_seen, reached, what="pages are appended again")
     stopping = True
     await asyncio.gather(*writers)
     found: dict[str, list[bytes]] = {}
@@ -190,7 +190,7 @@ async def test_an_outage_beyond_the_deadline_says_unknown_and_the_same_append_go
     with pytest.raises(BrokerUnavailable, match="unknown"):
         await ledger.append_many([book.next() for book in books(20)])
     await broker.process.start()
-    assert await connection.wait_connected(2)
+    assert await connection.wait_connected(PATIENCE_S)
     assert await ledger.append(append) == Committed(1)
 
 
@@ -199,9 +199,9 @@ async def test_missing_rights_are_a_definite_refusal(connect: Connect) -> None:
     connection = await connect("dispatcher")
     ledger = Ledger(connection)
     with pytest.raises(BrokerRefused, match=r'no right to publish on "book\.1\.acme"'):
-        await asyncio.wait_for(ledger.append(Append("book.1.acme", b"x", "c1", 0)), 2)
+        await asyncio.wait_for(ledger.append(Append("book.1.acme", b"x", "c1", 0)), 10)
     with pytest.raises(BrokerRefused, match="no right"):
-        await asyncio.wait_for(ledger.append_many([book.next() for book in books(20)]), 4)
+        await asyncio.wait_for(ledger.append_many([book.next() for book in books(20)]), 10)
     assert connection.permission_error_count > 0
 
 
@@ -220,13 +220,13 @@ async def test_what_the_socket_did_not_take_is_forgotten(broker: RunningBroker, 
     with frozen(broker):
         for _ in range(20):
             await connection.publish("book.1.acme", bytes(900 * 1024))
-        await until(lambda: connection.unsent_bytes == 0, timeout_s=2, what="the socket is full")
+        await until(lambda: connection.unsent_bytes == 0, what="the socket is full")
         await connection.publish("book.1.acme", b"too late")
-        await until(lambda: connection.unsent_bytes > 0, timeout_s=2, what="a message is stuck")
+        await until(lambda: connection.unsent_bytes > 0, what="a message is stuck")
         os.kill(broker.pid, signal.SIGKILL)
-    await until(lambda: not connection.connected, timeout_s=2, what="the loss is noticed")
+    await until(lambda: not connection.connected, what="the loss is noticed")
     await broker.process.restart()
-    assert await connection.wait_connected(2)
+    assert await connection.wait_connected(PATIENCE_S)
     await connection.flush()
     assert await everything(connection) == []
 
@@ -236,13 +236,13 @@ async def test_nothing_is_buffered_across_a_reconnect(broker: RunningBroker, con
     os.kill(broker.pid, signal.SIGKILL)
     for _ in range(50):
         await connection.publish("book.1.acme", b"too late")
-    await until(lambda: not connection.connected, timeout_s=2, what="the loss is noticed")
+    await until(lambda: not connection.connected, what="the loss is noticed")
     with pytest.raises(BrokerUnavailable):
         await connection.publish("book.1.acme", b"too late")
     with pytest.raises(BrokerUnavailable):
         await connection.request("book.1.acme", b"too late", timeout_s=5)
     await broker.process.restart()
-    assert await connection.wait_connected(2)
+    assert await connection.wait_connected(PATIENCE_S)
     ledger = Ledger(connection)
     assert await ledger.append(Append("book.1.acme", b"first", "c1", 0)) == Committed(1)
     assert [stored.body async for stored in read_subject(connection, "LEDGER", "book.1.acme")] == [b"first"]

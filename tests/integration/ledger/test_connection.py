@@ -7,12 +7,13 @@ import signal
 import pytest
 
 from fireledger.runners.errors import BrokerRefused, BrokerUnavailable
-from fireledger.runners.jetstream.connection import BrokerConnection, Login
+from fireledger.runners.jetstream import connection as module
+from fireledger.runners.jetstream.connection import BrokerConnection, Login, NobodyListens
 from fireledger.runners.jetstream.leader import stream_state
 from fireledger.runners.jetstream.subscription import Message
 from tests.integration.brokers import RunningBroker
 from tests.integration.ledger.books import Connect, frozen
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -21,7 +22,7 @@ async def test_an_unreachable_broker_is_named() -> None:
     """Nobody listens: the error names the address, gives a hint, and comes in the time allowed."""
     login = Login("nats://127.0.0.1:9", "scheduler", "hush-hush")
     with pytest.raises(BrokerUnavailable, match=r'no broker can be reached at "nats://127\.0\.0\.1:9"') as caught:
-        await asyncio.wait_for(BrokerConnection.open(login, name="t", connect_timeout_s=0.2), 2)
+        await asyncio.wait_for(BrokerConnection.open(login, name="t", connect_timeout_s=0.2), 4)
     assert caught.value.hint
     assert "hush" not in str(caught.value)
 
@@ -30,10 +31,10 @@ async def test_a_refused_login_is_told_apart_at_once(broker: RunningBroker) -> N
     """A wrong password is not retried until the time is over."""
     login = Login(broker.url, "scheduler", "wrong")
     with pytest.raises(BrokerRefused, match='refused user "scheduler"'):
-        await asyncio.wait_for(BrokerConnection.open(login, name="t", connect_timeout_s=30), 2)
+        await asyncio.wait_for(BrokerConnection.open(login, name="t", connect_timeout_s=60), 30)
 
 
-async def test_a_lost_broker_fails_what_waits_and_comes_back_in_a_second(
+async def test_a_lost_broker_fails_what_waits_and_comes_back(
     broker: RunningBroker, connection: BrokerConnection
 ) -> None:
     """A waiting request fails at the loss, not at its timeout; the generation grows once; callbacks are called."""
@@ -45,15 +46,15 @@ async def test_a_lost_broker_fails_what_waits_and_comes_back_in_a_second(
         assert not done
         os.kill(broker.pid, signal.SIGKILL)
     with pytest.raises(BrokerUnavailable):
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 30)
     assert not connection.connected
     await broker.process.restart()
-    assert await connection.wait_connected(1)
-    await until(lambda: called == [1], timeout_s=1, what="the callback is called")
+    assert await connection.wait_connected(PATIENCE_S)
+    await until(lambda: called == [1], what="the callback is called")
     assert (await stream_state(connection, "LEDGER")).last_sequence == 0
     forget()
     await broker.process.restart()
-    await until(lambda: connection.connected and connection.generation == 2, timeout_s=2, what="it is back")
+    await until(lambda: connection.connected and connection.generation == 2, what="it is back")
     assert called == [1]
 
 
@@ -70,11 +71,11 @@ async def test_a_subscription_outlives_a_restart(broker: RunningBroker, connect:
     subscription = await admin.subscribe("chatter.*", handler)
     await admin.publish("chatter.a", b"bad")
     await admin.publish("chatter.b", b"good")
-    await until(lambda: heard == [b"bad", b"good"], timeout_s=2, what="both are heard")
+    await until(lambda: heard == [b"bad", b"good"], what="both are heard")
     await broker.process.restart()
-    await until(lambda: admin.connected, timeout_s=2, what="it is back")
+    await until(lambda: admin.connected, what="it is back")
     await admin.publish("chatter.a", b"again")
-    await until(lambda: heard[-1] == b"again", timeout_s=2, what="the third is heard")
+    await until(lambda: heard[-1] == b"again", what="the third is heard")
     await subscription.unsubscribe()
     await subscription.unsubscribe()
 
@@ -90,7 +91,7 @@ async def test_a_slow_subscriber_is_counted(connect: Connect) -> None:
     await admin.subscribe("chatter", handler, pending_max=3)
     for _ in range(10):
         await admin.publish("chatter", b"x")
-    await until(lambda: admin.slow_consumer_count >= 6, timeout_s=2, what="the drops are counted")
+    await until(lambda: admin.slow_consumer_count >= 6, what="the drops are counted")
     release.set()
 
 
@@ -98,7 +99,27 @@ async def test_nobody_listening_is_told_at_once(connect: Connect) -> None:
     """A request without a responder fails long before its timeout."""
     admin = await connect("admin")
     with pytest.raises(BrokerUnavailable, match='nobody answers on "nobody"'):
-        await asyncio.wait_for(admin.request("nobody", b"", timeout_s=60), 2)
+        await asyncio.wait_for(admin.request("nobody", b"", timeout_s=60), 30)
+
+
+async def test_a_question_waits_for_a_listener(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may be asked twice is asked again until somebody listens; with nobody there the error comes in time."""
+    admin = await connect("admin")
+    asked = asyncio.create_task(admin.ask("late", b"how late?", timeout_s=60))
+    done, _ = await asyncio.wait({asked}, timeout=0.1)
+    assert not done
+
+    async def answer(message: Message) -> None:
+        """Answer."""
+        await admin.publish(message.reply, b"this late")
+
+    await admin.subscribe("late", answer)
+    assert (await asyncio.wait_for(asked, 30)).payload == b"this late"
+    monkeypatch.setattr(module, "NOBODY_S_MAX", 0.1)
+    with pytest.raises(NobodyListens):
+        await asyncio.wait_for(admin.ask("nobody", b"", timeout_s=60), 30)
+    with pytest.raises(NobodyListens):
+        await asyncio.wait_for(anext(admin.ask_many("nobody", b"", timeout_s=60)), 30)
 
 
 async def test_closing_is_bounded_and_harmless_to_repeat(broker: RunningBroker, connect: Connect) -> None:
@@ -107,8 +128,8 @@ async def test_closing_is_bounded_and_harmless_to_repeat(broker: RunningBroker, 
     with frozen(broker):
         waiting = asyncio.create_task(connection.request("$JS.API.STREAM.INFO.LEDGER", b"", timeout_s=60))
         await asyncio.wait({waiting}, timeout=0.05)
-        await asyncio.wait_for(connection.close(), 4)
-        await asyncio.wait_for(connection.close(), 1)
+        await asyncio.wait_for(connection.close(), 10)
+        await asyncio.wait_for(connection.close(), 10)
         with pytest.raises(BrokerUnavailable, match="closed"):
             await waiting
         with pytest.raises(BrokerUnavailable):

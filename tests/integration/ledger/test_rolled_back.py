@@ -136,7 +136,7 @@ async def test_a_reader_that_saw_the_lost_tail_stops(broker: RunningBroker, conn
         await anext(batches)
     await lose_tail(broker, connection)
     with pytest.raises(RolledBack, match="rolled back"):
-        await asyncio.wait_for(anext(batches), 5)
+        await asyncio.wait_for(anext(batches), 30)
 
 
 async def test_a_checkpoint_with_another_hash_is_refused(connection: BrokerConnection, ledger: Ledger) -> None:
@@ -145,4 +145,4 @@ async def test_a_checkpoint_with_another_hash_is_refused(connection: BrokerConne
     for checkpoint in (Checkpoint(1, bytes(32)), Checkpoint(2, bytes(32))):
         batches = PullReader(connection, after=checkpoint).batches()
         with pytest.raises(RolledBack):
-            await asyncio.wait_for(anext(batches), 5)
+            await asyncio.wait_for(anext(batches), 30)

@@ -11,13 +11,13 @@ from pathlib import Path
 from fireledger.runners.broker.credentials import credentials_path
 from fireledger.runners.json_edge import Json, MalformedJson, loads
 from tests.integration.brokers import RunningBroker
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 RUNNERS = {"scheduler": "log-folded", "dispatcher": "dispatcher-ready", "control": "control-ready"}
 """Each kind of runner, and what it logs once it has read the log."""
 ROOT = Path(__file__).parents[3]
-STARTED_S = 20.0
-"""A runner is up in about a second on an idle machine."""
+WITHIN_S = PATIENCE_S
+"""A runner is up in about a second on an idle machine, and has drained in less."""
 
 
 class Runner:
@@ -46,7 +46,7 @@ class Runner:
         wanted = {"action": action, **fields}
         return [line for line in self.logs if wanted.items() <= line.items()]
 
-    async def until_logged(self, action: str, *, timeout_s: float = STARTED_S) -> None:
+    async def until_logged(self, action: str, *, timeout_s: float = WITHIN_S) -> None:
         """Wait for a log line. Fails at once when the process ends without it."""
         await until(lambda: bool(self.logged(action)) or self.ended, timeout_s=timeout_s, what=f"{action} is logged")
         assert self.logged(action), (self.logs, self.noise)
@@ -61,20 +61,20 @@ class Runner:
         async with asyncio.timeout(within_s):
             return await self._process.wait()
 
-    async def until_frozen(self, *, timeout_s: float = STARTED_S) -> None:
+    async def until_frozen(self, *, timeout_s: float = WITHIN_S) -> None:
         """Wait until every thread of it is stopped."""
         await until(self._is_frozen, timeout_s=timeout_s, what="the process is frozen")
 
     async def freeze(self) -> None:
         """Stop it without ending it."""
         self._process.send_signal(signal.SIGSTOP)
-        await self.until_frozen(timeout_s=2)
+        await self.until_frozen()
 
     def wake(self) -> None:
         """Let it go on."""
         self._process.send_signal(signal.SIGCONT)
 
-    async def interrupt(self, *, within_s: float = 5.0) -> int:
+    async def interrupt(self, *, within_s: float = WITHIN_S) -> int:
         """Tell it to stop, as Ctrl-C would; the exit status. Fails when it has ended already."""
         assert not self.ended, (self._process.returncode, self.logs, self.noise)
         self._process.send_signal(signal.SIGINT)

@@ -1,6 +1,7 @@
 """A book that was tampered with: whoever reads it stops before acting on it."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -13,16 +14,16 @@ from fireledger.domain.book import BrokenChain
 from fireledger.domain.commands import AmendTrigger
 from fireledger.domain.identifiers import book_subject
 from fireledger.domain.instants import MINUTE
-from fireledger.domain.page import Page, body_hash, decode_page, encode_page
+from fireledger.domain.page import Page, body_hash, decode_attempts, decode_page, encode_page
 from fireledger.projections.ledger_fold import LedgerFold
 from fireledger.runners.errors import ExitStatus
 from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.leader import Stored
 from fireledger.runners.jetstream.reading import scan
 from tests.integration.brokers import RunningBroker, bare_connection
-from tests.integration.races.processes import RUNNERS, running
+from tests.integration.races.processes import RUNNERS, WITHIN_S, running
 from tests.integration.scheduler.harness import Desk, definition, opened_desk
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -126,29 +127,44 @@ def after_another_stamp(head: Stored, page: Page) -> Page:
     )
 
 
+def check_nothing_follows(log: list[Stored], forged: bytes) -> None:
+    """Nothing was written because of the forged page: the book ends with it.
+
+    A dispatcher that was frozen between a release and its attempt may begin that before it reads on.
+    """
+    book = [stored.body for stored in log if stored.subject == BOOK]
+    assert book[-1] == forged, "the book ends with it"
+    pages = [decode_page(body) for body in book[:-1]]
+    released = {entry.scheduled for page in pages for entry in page.entries if isinstance(entry, e.FireReleased)}
+    records = [record for stored in log if stored.subject != BOOK for record in decode_attempts(stored.body).records]
+    started = Counter(record.scheduled for record in records if isinstance(record, e.AttemptStarted))
+    assert set(started) <= released, "what was released before may be attempted, and nothing else"
+    assert set(started.values()) <= {1}
+
+
 @pytest.mark.parametrize("forge", [skipping, repeating, after_another, after_another_stamp])
 async def test_runners_stop_at_a_forged_page(
     broker: RunningBroker, forge: Callable[[Stored, Page], Page], measured: Callable[[str], None]
 ) -> None:
-    """An administrator writes a page that does not follow: scheduler, dispatcher and control end, and write no more."""
+    """An administrator writes a page that does not follow: scheduler, dispatcher and control end, and do not act."""
     async with AsyncExitStack() as stack:
         async with opened_desk(broker) as desk:
             await desk.create("acme", "t")
             runners = {kind: await stack.enter_async_context(running(broker, kind)) for kind in RUNNERS}
             await asyncio.gather(*(runner.until_logged(RUNNERS[kind]) for kind, runner in runners.items()))
-            await until(lambda: len(desk.decided("acme")) >= 2, timeout_s=15, what="decisions")
+            await until(lambda: len(desk.decided("acme")) >= 2, what="decisions")
         for runner in runners.values():
             await runner.freeze()
         head = [stored for stored in await log_of(broker) if stored.subject == BOOK][-1]
         body = encode_page(forge(head, decode_page(head.body)))
         async with bare_connection(broker, "admin") as admin:
-            await admin.client.request(BOOK, body, timeout=2)
+            await admin.client.request(BOOK, body, timeout=PATIENCE_S)
         for runner in runners.values():
             runner.wake()
-        statuses = {kind: await runner.status(10) for kind, runner in runners.items()}
+        statuses = {kind: await runner.status(WITHIN_S) for kind, runner in runners.items()}
     said = {str(line["message"]) for runner in runners.values() for line in runner.logged("failed", kind="LogGap")}
     assert statuses == dict.fromkeys(RUNNERS, ExitStatus.CONFLICT)
     assert all(runner.logged("failed", kind="LogGap") for runner in runners.values())
     assert [runner.noise for runner in runners.values()] == [[], [], []]
-    assert (await log_of(broker))[-1].body == body, "nothing was written after it"
+    check_nothing_follows(await log_of(broker), body)
     measured(f"{sorted(said)}")

@@ -21,7 +21,7 @@ from fireledger.runners.scheduler.scheduler import Scheduler
 from tests.integration.brokers import RunningBroker
 from tests.integration.scheduler.harness import BEGINNING, ZONES, Desk, opened_desk
 from tests.unit.dispatcher.owning import Owned
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -75,7 +75,7 @@ async def scheduling_by(
         yield scheduler
     finally:
         stop.set()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, PATIENCE_S)
         await connection.close()
 
 
@@ -93,13 +93,13 @@ class Stepping:
 async def more(desk: Desk, tenant: str, count: int, what: str) -> None:
     """Wait until so many more instants of the tenant are decided."""
     wanted = len(desk.decided(tenant)) + count
-    await until(lambda: len(desk.decided(tenant)) >= wanted, timeout_s=20, what=f"{tenant}: {what}")
+    await until(lambda: len(desk.decided(tenant)) >= wanted, what=f"{tenant}: {what}")
 
 
 async def quiet(desk: Desk, tenants: list[str], seconds: int) -> None:
     """Assert that nothing of these tenants is decided for a while."""
     before, end = [len(desk.decided(tenant)) for tenant in tenants], realtime() + seconds * SECOND
-    await until(lambda: realtime() >= end, timeout_s=seconds + 5, what="time passes")
+    await until(lambda: realtime() >= end, timeout_s=seconds + PATIENCE_S, what="time passes")
     assert [len(desk.decided(tenant)) for tenant in tenants] == before
 
 
@@ -130,7 +130,7 @@ async def test_a_stepped_machine_decides_nothing_early_and_nothing_twice(
             each.machine.attests = each.on_step == "accept"
             each.machine.step = each.step
         # A page on its way at the step may still land.
-        await until(lambda: all(_stands(each) for each in every), timeout_s=10, what="all stand still")
+        await until(lambda: all(_stands(each) for each in every), what="all stand still")
         await quiet(desk, tenants, 2)
         ineffective = {each.tenant: each.scheduler.ineffective_count for each in every}
         for each in every:
@@ -165,7 +165,7 @@ async def leasing_by(login: Login, name: str, clock: SystemClock) -> AsyncGenera
         yield leases
     finally:
         stop.set()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, PATIENCE_S)
         await connection.close()
 
 
@@ -189,12 +189,12 @@ async def test_an_uncertain_machine_sheds_its_books(broker: RunningBroker, measu
             slots = [slot_of(tenant) for tenant in tenants]
             return sum(map(first.owns_slot, slots)), sum(map(second.owns_slot, slots))
 
-        await until(lambda: min(owners()) > 0 and sum(owners()) == len(tenants), timeout_s=15, what="they share")
+        await until(lambda: min(owners()) > 0 and sum(owners()) == len(tenants), what="they share")
         await asyncio.gather(*(more(desk, tenant, 2, "is decided") for tenant in tenants))
         shared = owners()
         unsure.error_max = Duration(150 * MILLISECOND)
         since = realtime()
-        await until(lambda: owners() == (0, len(tenants)), timeout_s=10, what="the other has them all")
+        await until(lambda: owners() == (0, len(tenants)), what="the other has them all")
         took_s = (realtime() - since) / SECOND
         assert first.snapshot().reason == "clock-uncertain"
         shed = realtime()

@@ -19,7 +19,7 @@ from tests.integration.ledger.books import frozen
 from tests.integration.races.processes import credentials, module, running
 from tests.integration.scheduler.harness import Desk, Read, opened_desk, scheduling
 from tests.unit.dispatcher.owning import Owned
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -31,7 +31,7 @@ LATE_S = STAMP_LATE_MAX // SECOND + 1
 async def elapsed(since: int, seconds: int) -> None:
     """Wait until so many seconds are over since an instant."""
     end = since + seconds * SECOND
-    await until(lambda: realtime() >= end, timeout_s=seconds + 5, what=f"{seconds} s pass")
+    await until(lambda: realtime() >= end, timeout_s=seconds + PATIENCE_S, what=f"{seconds} s pass")
 
 
 def pages_of(desk: Desk, tenant: str) -> list[Read]:
@@ -41,9 +41,7 @@ def pages_of(desk: Desk, tenant: str) -> list[Read]:
 
 async def decided_since(desk: Desk, tenant: str, instant: int, what: str) -> None:
     """Wait until an instant after this one is decided."""
-    await until(
-        lambda: max((at for _, at in desk.decided(tenant)), default=0) > instant, timeout_s=20, what=f"{tenant}: {what}"
-    )
+    await until(lambda: max((at for _, at in desk.decided(tenant)), default=0) > instant, what=f"{tenant}: {what}")
 
 
 @pytest.mark.timeout(150)
@@ -66,7 +64,7 @@ async def test_an_owner_frozen_with_pages_in_hand_does_nothing(
                 before = {tenant: len(pages_of(desk, tenant)) for tenant in ("acme", "globex")}
                 owner.wake()
                 woken_at = realtime()
-                await owner.until_logged("page-ineffective", timeout_s=10)
+                await owner.until_logged("page-ineffective")
                 for tenant in ("acme", "globex"):
                     await decided_since(desk, tenant, woken_at, "goes on")
                 status = await service.ask("status")
@@ -172,14 +170,14 @@ async def test_a_command_buffered_across_an_outage_does_nothing(
         freezer = FreezesBroker(broker, monkeypatch)
         with freezer.outage:
             calling = asyncio.create_task(service.run(*command))
-            await asyncio.wait_for(freezer.frozen.wait(), 10)
+            await asyncio.wait_for(freezer.frozen.wait(), PATIENCE_S)
             since = realtime()
             await elapsed(since, outage_s)
         told = await calling
         assert told.status == ExitStatus.UNAVAILABLE
         assert "is not known" in told.stderr
         assert "--request-id once" in told.stderr
-        await until(lambda: service.control.model.book("acme").head.number == 2, timeout_s=15, what="the late page")
+        await until(lambda: service.control.model.book("acme").head.number == 2, what="the late page")
         head = service.control.model.book("acme").head
         status = await service.run("status", "--json")
         assert field_of(loads(status.stdout), "ineffective_pages") == 1

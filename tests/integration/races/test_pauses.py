@@ -15,7 +15,8 @@ from fireledger.domain.identifiers import FireKey
 from fireledger.domain.instants import MILLISECOND, SECOND, Duration, Instant
 from fireledger.domain.jitter import release_of
 from fireledger.runners.clock import choose_clock, realtime
-from fireledger.runners.errors import ControlRefused
+from fireledger.runners.errors import ExitStatus, OperationalError
+from fireledger.runners.identity import new_request_id
 from tests.integration.brokers import RunningBroker
 from tests.integration.control.running import Service, running_service
 from tests.integration.scheduler.harness import Desk, definition, opened_desk, scheduling
@@ -30,8 +31,8 @@ AIM_US = (-25 * MILLISECOND, 45 * MILLISECOND)
 """A pause is sent this long before to after a due instant: about when the scheduler's page for it is on its way."""
 PAUSED_US = (150 * MILLISECOND, 1_150 * MILLISECOND)
 """How long a pause lasts: some hold an instant, some none."""
-TRIES_MAX = 3
-"""Each lasts ten seconds on a machine that is too busy for everything."""
+TRIES_MAX = 4
+"""Each lasts ten or fifteen seconds on a machine that is too busy for everything."""
 SEED = 20_261_201
 
 
@@ -57,13 +58,14 @@ def release_after(tenant: str, number: int, instant: int) -> Instant:
 
 
 async def acknowledged_by(service: Service, command: str, tenant: str) -> int:
-    """Give a command about the trigger until it is carried out; its page. A busy book only asks for patience."""
+    """Give a command about the trigger until it is carried out, once; its page. A busy machine asks for patience."""
+    request_id = new_request_id()
     for _ in range(TRIES_MAX):
         try:
-            answer = await service.ask(command, tenant=tenant, trigger="t")
+            answer = await service.ask(command, tenant=tenant, trigger="t", request_id=request_id)
             return int(str(answer["page"]))
-        except ControlRefused as error:
-            if error.code != "tenant-busy":
+        except OperationalError as error:
+            if error.exit_status is not ExitStatus.UNAVAILABLE:
                 raise
     raise AssertionError(f'"{command}" of "{tenant}" was never carried out')
 
@@ -154,7 +156,7 @@ def check_acknowledged(desk: Desk, pauses: list[Acknowledged]) -> int:
     return lost
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_a_pause_is_exact(broker: RunningBroker, measured: Callable[[str], None]) -> None:
     """1,000 pauses raced against due instants, before two owners: no page after one decides, and nothing is lost."""
     tenants = {f"t{number}": number for number in range(TENANTS)}
@@ -171,7 +173,7 @@ async def test_a_pause_is_exact(broker: RunningBroker, measured: Callable[[str],
                 """Whether every trigger went on after its last resume."""
                 return all(max((at for _, at in desk.decided(tenant)), default=0) > ended for tenant in tenants)
 
-            await until(decided, timeout_s=15, what="all triggers go on")
+            await until(decided, what="all triggers go on")
             met = one.scheduler.conflict_count + two.scheduler.conflict_count
     pauses = [pause for found in raced for pause in found]
     assert len(pauses) == TENANTS * ROUNDS

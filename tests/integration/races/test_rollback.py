@@ -14,11 +14,11 @@ from fireledger.runners.errors import ExitStatus
 from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.ledger import Ledger
 from fireledger.runners.jetstream.topology import LEDGER
-from tests.integration.brokers import RunningBroker
-from tests.integration.races.processes import RUNNERS, running
+from tests.integration.brokers import RunningBroker, answered
+from tests.integration.races.processes import RUNNERS, WITHIN_S, running
 from tests.integration.scheduler.harness import opened_desk
 from tests.integration.system.system import System, end
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -70,7 +70,7 @@ async def test_runners_stop_at_a_lost_tail(
             await asyncio.gather(*(desk.create(tenant, "t") for tenant in BOOKS))
             runners = {kind: await stack.enter_async_context(running(broker, kind)) for kind in RUNNERS}
             await asyncio.gather(*(runner.until_logged(RUNNERS[kind]) for kind, runner in runners.items()))
-            await until(lambda: all(len(desk.decided(t)) >= 2 for t in BOOKS), timeout_s=20, what="decisions")
+            await until(lambda: all(len(desk.decided(t)) >= 2 for t in BOOKS), what="decisions")
             await asyncio.gather(*(runner.freeze() for runner in runners.values()))
         before = await last_sequence(broker)
         os.kill(broker.pid, signal.SIGKILL)
@@ -86,7 +86,7 @@ async def test_runners_stop_at_a_lost_tail(
         assert (end_at > before) is refill
         for runner in runners.values():
             runner.wake()
-        statuses = {kind: await runner.status(15) for kind, runner in runners.items()}
+        statuses = {kind: await runner.status(WITHIN_S) for kind, runner in runners.items()}
         assert await last_sequence(broker) == end_at, "nothing was written by those who saw more"
     kinds = {kind: {str(line["kind"]) for line in runner.logged("failed")} for kind, runner in runners.items()}
     assert statuses == dict.fromkeys(RUNNERS, ExitStatus.CONFLICT)
@@ -109,7 +109,7 @@ async def test_up_stops_at_a_lost_tail(tmp_path: Path, measured: Callable[[str],
             """Whether some pages were decided."""
             return await ledger.last_sequence() > began + 10
 
-        await until(grown, timeout_s=20, what="decisions")
+        await until(lambda: answered(grown()), what="decisions")
         broker = system.pid_of("broker")
         os.kill(system.pid, signal.SIGSTOP)
         try:
@@ -117,7 +117,7 @@ async def test_up_stops_at_a_lost_tail(tmp_path: Path, measured: Callable[[str],
             cut_tail(DataFolder(system.data), CUT_BYTES)
         finally:
             os.kill(system.pid, signal.SIGCONT)
-        status = await system.wait(20)
+        status = await system.wait(PATIENCE_S)
         stopped = [line for line in system.logged("failed") if line.get("kind") in STOPPED]
         starts = {kind: len(system.logged("runner-started", runner=kind)) for kind in RUNNERS}
     assert status == ExitStatus.CONFLICT
@@ -132,13 +132,13 @@ async def test_up_refuses_a_folder_whose_log_lost_its_tail_while_nothing_ran(tmp
         await system.ask("tenant.create", tenant="acme")
         await system.ask("trigger.create", tenant="acme", trigger="t", every="1s", target="nats:nobody")
         path = system.data / "high-water.json"
-        await until(path.exists, timeout_s=10, what="the high-water mark")
+        await until(path.exists, what="the high-water mark")
         noted = path.read_text("utf-8")
-        await until(lambda: path.read_text("utf-8") != noted, timeout_s=15, what="a later mark")
+        await until(lambda: path.read_text("utf-8") != noted, what="a later mark")
     cut_tail(DataFolder(system.data), CUT_BYTES)
     again = System(tmp_path / "data")
     await again.start()
-    status = await again.wait(20)
+    status = await again.wait(PATIENCE_S)
     await again.close()
     assert status == ExitStatus.CONFLICT
     assert any("sequence" in line for line in again.noise), again.noise

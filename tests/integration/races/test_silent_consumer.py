@@ -44,7 +44,7 @@ async def test_what_an_earlier_consumer_delivers_late_is_no_gap(
     following = asyncio.create_task(follow())
     try:
         book.settle(await ledger.append(book.next()))
-        await until(lambda: following.done() or len(read) >= 20, timeout_s=20, what="twenty messages are read")
+        await until(lambda: following.done() or len(read) >= 20, what="twenty messages are read")
         assert not following.done() or following.exception() is None, following.exception()
         assert read == list(range(1, len(read) + 1))
         assert reader.start_count > 5

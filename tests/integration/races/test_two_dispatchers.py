@@ -78,7 +78,7 @@ async def release(books: list[BookWriter], http_url: str) -> Counter[str]:
             """Whether the next second has begun."""
             return realtime() >= instant
 
-        await until(is_due, timeout_s=3, what="the next second")
+        await until(is_due, what="the next second")
         ticked = await asyncio.gather(*(book.write(Tick(), realtime()) for book in books))
         keys.update(key for book, entries in zip(books, ticked, strict=True) for key in book.released(entries))
     return keys
@@ -102,7 +102,6 @@ async def test_two_dispatchers_make_no_attempt_twice(
             lambda: (
                 len(http.requests) + len(arrived) >= len(keys) and all(each.snapshot()["open"] == 0 for each in both)
             ),
-            timeout_s=30,
             what="every fire is called and answered",
         )
         lost = sum(each.counters.lost_appends for each in both)
@@ -135,15 +134,15 @@ async def test_a_dispatcher_that_was_frozen_sends_nothing_again(broker: RunningB
         triggers = {"t": every_second(f"{http.url}/wait")}
         opened = await asyncio.gather(*(book.open(triggers, seconds=1) for book in books))
         keys = Counter(key for found in opened for key in found)
-        await until(lambda: len(http.requests) >= len(keys), timeout_s=10, what="every call is under way")
+        await until(lambda: len(http.requests) >= len(keys), what="every call is under way")
         # From here on only the woken one may start anything: once it has called, it has read all the rest.
         other.ownership.change(set(range(SLOT_COUNT)))
         frozen.wake()
         late = BookWriter(scheduler, "late")
         keys.update(await late.open({"t": every_second(f"{http.url}/ok")}, seconds=1))
-        await until(lambda: len(http.at("/ok")) >= 1, timeout_s=10, what="the late fire")
+        await until(lambda: len(http.at("/ok")) >= 1, what="the late fire")
         http.go_on.set()
-        await until(lambda: other.dispatcher.snapshot()["open"] == 0, timeout_s=10, what="every call is answered")
+        await until(lambda: other.dispatcher.snapshot()["open"] == 0, what="every call is answered")
         assert await frozen.interrupt() == 0
         (did,) = frozen.logged("owner-ended")
     assert Counter(request.headers["ce-id"] for request in http.requests) == keys

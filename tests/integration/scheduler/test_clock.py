@@ -8,20 +8,20 @@ from fireledger.domain.instants import HOUR, MILLISECOND, SECOND
 from tests.integration.brokers import RunningBroker
 from tests.integration.scheduler.harness import Desk, opened_desk, scheduling
 from tests.simulated_clock import SimulatedClock
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio, pytest.mark.slow]
 
 
 async def _more(desk: Desk, count: int, what: str) -> None:
     before = len(desk.decided("acme"))
-    await until(lambda: len(desk.decided("acme")) >= before + count, timeout_s=20, what=what)
+    await until(lambda: len(desk.decided("acme")) >= before + count, what=what)
 
 
 async def _quiet(desk: Desk, clock: SimulatedClock, seconds: float) -> None:
     """Assert that no page takes effect for a while."""
     before, end = len(desk.decided("acme")), clock.monotonic() + seconds
-    await until(lambda: clock.monotonic() >= end, timeout_s=seconds + 5, what="time passes")
+    await until(lambda: clock.monotonic() >= end, timeout_s=seconds + PATIENCE_S, what="time passes")
     assert len(desk.decided("acme")) == before
 
 
@@ -56,7 +56,7 @@ async def test_a_clock_ahead_of_the_brokers_decides_nothing_that_acts(broker: Ru
     clock = SimulatedClock(offset=SECOND)
     async with opened_desk(broker) as desk, scheduling(broker.login("scheduler"), clock=clock) as running:
         await desk.create("acme", "a")
-        await until(lambda: running.scheduler.ineffective_count >= 3, timeout_s=10, what="pages without effect")
+        await until(lambda: running.scheduler.ineffective_count >= 3, what="pages without effect")
         assert not desk.decided("acme")
         clock.offset = 0
         await _more(desk, 3, "decisions with a true clock")
@@ -72,14 +72,14 @@ async def test_a_step_back_never_decides_twice(broker: RunningBroker) -> None:
         await desk.create("acme", "a")
         await _more(desk, 2, "decisions before the step")
         running.clock.step(-HOUR)
-        await until(lambda: bool(running.scheduler.snapshot().blocked), timeout_s=5, what="the book is blocked")
+        await until(lambda: bool(running.scheduler.snapshot().blocked), what="the book is blocked")
         blocked = running.scheduler.snapshot().blocked
         assert [(each.tenant, each.reason) for each in blocked] == [("acme", "clock-behind-book")]
         await _quiet(desk, running.clock, 1.0)
         # A command proceeds at the book's own now.
         await desk.do("acme", PauseTrigger(trigger="a"))
         running.clock.step(HOUR)
-        await until(lambda: not running.scheduler.snapshot().blocked, timeout_s=5, what="the book goes on")
+        await until(lambda: not running.scheduler.snapshot().blocked, what="the book goes on")
         desk.check_exactly_once("acme")
         desk.check_never_early("acme")
 
@@ -104,7 +104,7 @@ async def test_a_step_forward_is_not_believed_by_the_books(broker: RunningBroker
         await desk.create("acme", "a")
         await _more(desk, 2, "decisions before the step")
         running.clock.step(HOUR)
-        await until(lambda: running.scheduler.ineffective_count >= 2, timeout_s=10, what="pages without effect")
+        await until(lambda: running.scheduler.ineffective_count >= 2, what="pages without effect")
         await _quiet(desk, running.clock, 1.0)
         running.clock.step(-HOUR)
         await _more(desk, 3, "decisions after the clock is right again")

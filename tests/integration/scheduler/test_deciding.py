@@ -1,7 +1,7 @@
 """Schedulers on a real broker: every instant decided once, on time, whoever else decides."""
 
 import asyncio
-import logging
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -17,8 +17,9 @@ from fireledger.runners.errors import LogGap
 from fireledger.runners.identity import new_commit_id
 from fireledger.runners.jetstream.ledger import Append
 from tests.integration.brokers import RunningBroker
+from tests.integration.others import watching_others
 from tests.integration.scheduler.harness import Desk, Running, definition, opened_desk, percentile, scheduling
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -35,19 +36,28 @@ async def _instants(desk: Desk, tenant: str, count: int, timeout_s: float) -> No
     await until(enough, timeout_s=timeout_s, what=f"{count} instants of every trigger of {tenant} are decided")
 
 
-async def test_every_second_is_decided_once_and_on_time(broker: RunningBroker) -> None:
-    """Per-second triggers fire at every instant exactly once, never early, within a quarter of a second."""
-    async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
+async def test_every_second_is_decided_once_and_on_time(broker: RunningBroker, measured: Callable[[str], None]) -> None:
+    """Per-second triggers fire exactly once, never early; within a quarter of a second when nobody else works."""
+    async with (
+        watching_others() as others,
+        opened_desk(broker) as desk,
+        scheduling(broker.login("scheduler")) as running,
+    ):
         await desk.create("acme", "a", "b")
-        await _instants(desk, "acme", 8, 20)
+        await _instants(desk, "acme", 8, PATIENCE_S)
         assert desk.check_exactly_once("acme") >= 16
         desk.check_never_early("acme")
-        lateness = desk.lateness("acme")
-        logging.getLogger(__name__).info("p50 %s ms, p99 %s ms", percentile(lateness, 0.5), percentile(lateness, 0.99))
-        assert percentile(lateness, 0.99) < 250
+        others.look()
+        lateness = desk.lateness("acme", others)
+        if lateness:
+            measured(f"p50 {percentile(lateness, 0.5):.0f} ms, p99 {percentile(lateness, 0.99):.0f} ms")
+            assert percentile(lateness, 0.99) < 250
         status = running.scheduler.snapshot()
         assert status.owned_books == 1
         assert status.triggers_with_rows == 2
+        assert status.searches >= 16
+        assert status.search_steps_max >= 1
+        assert status.search_steps >= status.searches
         assert status.conflicts == status.pages_ineffective == 0
         # Each instant's decisions share a page: two triggers, one page a second.
         assert status.pages_committed <= status.entries_committed
@@ -61,7 +71,7 @@ async def _split_brain(broker: RunningBroker, *, tenants: int, triggers: int, se
         login = broker.login("scheduler")
         async with scheduling(login, "one") as one, scheduling(login, "two") as two:
             for name in names:
-                await _instants(desk, name, seconds, seconds * 3 + 20)
+                await _instants(desk, name, seconds, seconds * 3 + PATIENCE_S)
             for name in names:
                 assert desk.check_exactly_once(name) >= seconds * triggers
                 desk.check_never_early(name)
@@ -84,27 +94,29 @@ async def test_two_owners_of_everything_do_no_harm_for_a_minute(broker: RunningB
 
 async def test_a_command_in_a_tight_loop_makes_progress_and_delays_nobody(broker: RunningBroker) -> None:
     """One tenant amends as fast as it can: its amendments go through, and other tenants stay on time."""
-    async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")):
-        others = [f"other-{n}" for n in range(12)]
-        for name in ("acme", *others):
+    async with watching_others() as others, opened_desk(broker) as desk, scheduling(broker.login("scheduler")):
+        neighbours = [f"other-{n}" for n in range(12)]
+        for name in ("acme", *neighbours):
             await desk.create(name, "a")
         amended = 0
 
         async def amend() -> None:
             nonlocal amended
-            while len(desk.decided(others[0])) < 6:
+            while len(desk.decided(neighbours[0])) < 6:
                 window = SECOND * (60 + amended % 2)
                 await desk.do("acme", AmendTrigger(trigger="a", definition=definition(window=window)))
                 amended += 1
 
-        await asyncio.wait_for(amend(), 40)
+        await asyncio.wait_for(amend(), 60)
+        others.look()
         assert amended > 20
         desk.check_exactly_once("acme")
-        for name in others:
+        for name in neighbours:
             desk.check_exactly_once(name)
+            lateness = desk.lateness(name, others)
             # A handful of instants: the median speaks for the amender's effect, the worst for the machine too.
-            assert percentile(desk.lateness(name), 0.5) < 150
-            assert percentile(desk.lateness(name), 1.0) < 2_000
+            assert not lateness or percentile(lateness, 0.5) < 150
+            assert not lateness or lateness[-1] < 2 * SECOND
 
 
 async def test_one_bad_trigger_is_quarantined_and_the_others_go_on(
@@ -120,7 +132,7 @@ async def test_one_bad_trigger_is_quarantined_and_the_others_go_on(
     monkeypatch.setattr("fireledger.domain.tick.next_due", broken)
     async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
         await desk.create("acme", "bad", "good")
-        await until(lambda: len(desk.decided("acme")) >= 4, timeout_s=15, what="the good trigger fires")
+        await until(lambda: len(desk.decided("acme")) >= 4, what="the good trigger fires")
         quarantined = [entry for _, entry in desk.entries("acme") if isinstance(entry, e.TriggerQuarantined)]
         assert [(entry.trigger, entry.cause) for entry in quarantined] == [("bad", "ZeroDivisionError: no such luck")]
         assert {name for name, _ in desk.decided("acme")} == {"good"}
@@ -132,10 +144,10 @@ async def test_a_restarted_broker_is_survived(broker: RunningBroker) -> None:
     """After the broker was killed and came back, the scheduler carries on and every instant has its decision."""
     async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
         await desk.create("acme", "a")
-        await _instants(desk, "acme", 3, 10)
+        await _instants(desk, "acme", 3, PATIENCE_S)
         await broker.process.restart()
         before = len(desk.decided("acme"))
-        await until(lambda: len(desk.decided("acme")) >= before + 5, timeout_s=30, what="decisions go on")
+        await until(lambda: len(desk.decided("acme")) >= before + 5, what="decisions go on")
         desk.check_exactly_once("acme")
         desk.check_never_early("acme")
         assert not running.task.done()
@@ -147,9 +159,9 @@ async def test_a_page_that_cannot_be_folded_stops_the_scheduler(broker: RunningB
         # The desk reads the same log, and ends the same way.
         running.may_fail = desk.may_fail = True
         await desk.create("acme", "a")
-        await until(lambda: bool(desk.decided("acme")), timeout_s=5, what="a decision")
+        await until(lambda: bool(desk.decided("acme")), what="a decision")
         await desk.ledger.append(Append(book_subject("globex"), b"not a page", new_commit_id(), 0))
-        await asyncio.wait({running.task}, timeout=5)
+        await asyncio.wait({running.task}, timeout=PATIENCE_S)
         error = running.task.exception()
         assert isinstance(error, ExceptionGroup)
         causes = cast("ExceptionGroup[Exception]", error).exceptions

@@ -19,7 +19,7 @@ SLACK = 250 * MILLISECOND
 
 
 async def _release(desk: Desk, number: int = 1) -> e.FireReleased:
-    await until(lambda: len(desk.released("acme")) >= number, timeout_s=10, what=f"fire {number} is released")
+    await until(lambda: len(desk.released("acme")) >= number, what=f"fire {number} is released")
     return desk.released("acme")[number - 1][1]
 
 
@@ -34,7 +34,7 @@ async def test_an_outcome_is_observed_within_two_seconds_although_nothing_is_due
         fire = await _release(desk)
         await desk.attempt("acme", fire)
         await desk.attempt("acme", fire, result="succeeded")
-        await until(lambda: bool(_of(desk, e.FireFinished)), timeout_s=5, what="the outcome is observed")
+        await until(lambda: bool(_of(desk, e.FireFinished)), what="the outcome is observed")
         observed = _of(desk, e.AttemptObserved)
         assert [entry.record for _, entry in observed] == ["started", "result"]
         read, finished = _of(desk, e.FireFinished)[0]
@@ -62,7 +62,7 @@ async def test_a_fire_without_outcome_ends_unknown_after_the_leader_was_asked(br
         await desk.create("acme", "a", of=definition(max_fires=1, window=window))
         fire = await _release(desk)
         await desk.attempt("acme", fire)
-        await until(lambda: bool(_of(desk, e.FireFinished)), timeout_s=6, what="the fire ends")
+        await until(lambda: bool(_of(desk, e.FireFinished)), what="the fire ends")
         read, finished = _of(desk, e.FireFinished)[0]
         started_at = _of(desk, e.AttemptObserved)[0][1].stamped_at
         assert (finished.outcome, finished.cause) == ("unknown", "outcome window over")
@@ -70,5 +70,5 @@ async def test_a_fire_without_outcome_ends_unknown_after_the_leader_was_asked(br
         assert read.folded.book.head.stamped_at <= started_at + window + SLACK
         assert running.scheduler.snapshot().leader_reads == 1
         await desk.attempt("acme", fire, result="succeeded")
-        await until(lambda: len(_of(desk, e.AttemptObserved)) == 2, timeout_s=4, what="the late result is recorded")
+        await until(lambda: len(_of(desk, e.AttemptObserved)) == 2, what="the late result is recorded")
         assert len(_of(desk, e.FireFinished)) == 1

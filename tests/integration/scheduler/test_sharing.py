@@ -10,13 +10,15 @@ import pytest
 from fireledger.domain.identifiers import slot_of
 from fireledger.domain.instants import MILLISECOND
 from fireledger.domain.limits import SLOT_COUNT
+from fireledger.runners.clock import realtime
 from fireledger.runners.jetstream.buckets import Bucket
 from fireledger.runners.jetstream.connection import BrokerConnection, Login
 from fireledger.runners.leases import PartitionLeases
 from tests.integration.brokers import RunningBroker
+from tests.integration.others import watching_others
 from tests.integration.scheduler.harness import Running, opened_desk, scheduling
 from tests.simulated_clock import SimulatedClock
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -41,7 +43,7 @@ class Leased:
     async def end(self) -> None:
         """Stop in good order."""
         self.stop.set()
-        await asyncio.wait_for(self.task, 5)
+        await asyncio.wait_for(self.task, PATIENCE_S)
         await self.connection.close()
 
     async def kill(self) -> None:
@@ -77,71 +79,77 @@ async def leasing(
 
 
 async def test_one_runner_owns_everything_within_two_seconds(broker: RunningBroker) -> None:
-    """256 claims are taken in under two seconds, and given up at once by a clean stop."""
+    """256 claims are taken, on an idle machine in under two seconds, and given up at once by a clean stop."""
     login = broker.login("scheduler")
-    async with leasing(login, "one") as one:
-        await until(lambda: one.count == SLOT_COUNT, timeout_s=2, what="one owns everything")
+    async with watching_others() as others, leasing(login, "one") as one:
+        began = realtime()
+        await until(lambda: one.count == SLOT_COUNT, what="one owns everything")
+        assert others.within(began, 2)
         assert one.leases.epoch_of(5) == 1
         await one.end()
         assert one.count == 0
         async with leasing(login, "two") as two:
-            await until(lambda: two.count == SLOT_COUNT, timeout_s=2, what="two owns everything")
+            await until(lambda: two.count == SLOT_COUNT, what="two owns everything")
             assert two.leases.epoch_of(5) == 2
 
 
 async def test_two_runners_share_evenly_and_partitions_circulate(broker: RunningBroker) -> None:
-    """A second runner gets its half without a gap in ownership, and then partitions go to and fro."""
+    """A second runner gets its half without a lapse in ownership, and then partitions go to and fro."""
     login = broker.login("scheduler")
     async with leasing(login, "one", handover_every_s=0.5) as one:
-        await until(lambda: one.count == SLOT_COUNT, timeout_s=3, what="one owns everything")
-        orphans: list[int] = []
+        await until(lambda: one.count == SLOT_COUNT, what="one owns everything")
+        orphaned_since: dict[int, float] = {}
+        orphaned_s = [0.0]
         async with leasing(login, "two", handover_every_s=0.5) as two:
 
             def shared() -> bool:
-                owners = [one.leases.owns_slot(s) or two.leases.owns_slot(s) for s in range(SLOT_COUNT)]
-                orphans.append(owners.count(False))
+                now = one.clock.monotonic()
+                for slot in range(SLOT_COUNT):
+                    if one.leases.owns_slot(slot) or two.leases.owns_slot(slot):
+                        orphaned_since.pop(slot, None)
+                    else:
+                        orphaned_s.append(now - orphaned_since.setdefault(slot, now))
                 return one.count == two.count == SLOT_COUNT // 2
 
-            await until(shared, timeout_s=8, what="both own half")
-            # Between a claim's writing and its acknowledgement nobody knows it; that is over in milliseconds.
-            assert sum(count > 0 for count in orphans) <= 3
+            await until(shared, what="both own half")
+            # Between a claim's writing and its acknowledgement nobody knows it; a lapse would last seconds.
+            assert max(orphaned_s) < 1
             mine = one.leases.owned
             await until(
                 lambda: one.leases.handover_count > 130 and two.leases.handover_count > 2,
-                timeout_s=10,
                 what="partitions circulate",
             )
             assert one.leases.owned != mine
             assert abs(one.count - two.count) <= SLOT_COUNT // 32
-        await until(lambda: one.count == SLOT_COUNT, timeout_s=4, what="one owns everything again")
+        await until(lambda: one.count == SLOT_COUNT, what="one owns everything again")
 
 
 async def test_a_killed_runners_partitions_are_taken_within_ten_seconds(broker: RunningBroker) -> None:
     """A runner that vanishes loses its partitions to the other in at most ten seconds, and not while it may own."""
     login = broker.login("scheduler")
     async with leasing(login, "one") as one, leasing(login, "two") as two:
-        await until(lambda: one.count == two.count == SLOT_COUNT // 2, timeout_s=8, what="both own half")
+        await until(lambda: one.count == two.count == SLOT_COUNT // 2, what="both own half")
         moving = min(two.leases.owned) * SLOT_COUNT // PARTITIONS
         epoch = two.leases.epoch_of(moving)
-        killed_at = one.clock.monotonic()
+        killed_at, valid_s = one.clock.monotonic(), two.leases.snapshot().valid_for_s
         await two.kill()
-        await until(lambda: one.count == SLOT_COUNT, timeout_s=10, what="the survivor owns everything")
+        await until(lambda: one.count == SLOT_COUNT, what="the survivor owns everything")
         assert one.leases.epoch_of(moving) == epoch + 1
-        assert 3.5 <= one.clock.monotonic() - killed_at <= 10
+        assert 0 < valid_s <= one.clock.monotonic() - killed_at <= 10
 
 
 async def test_an_uncertain_or_held_clock_sheds_everything(broker: RunningBroker) -> None:
     """At 150 ms of uncertainty, or on hold, a runner gives up all its partitions and takes them back afterwards."""
     login = broker.login("scheduler")
     async with leasing(login, "one") as one, leasing(login, "two") as two:
-        await until(lambda: one.count == two.count == SLOT_COUNT // 2, timeout_s=8, what="both own half")
+        await until(lambda: one.count == two.count == SLOT_COUNT // 2, what="both own half")
         one.clock.epsilon = 150 * MILLISECOND
-        await until(lambda: two.count == SLOT_COUNT, timeout_s=5, what="two took over")
+        await until(lambda: two.count == SLOT_COUNT, what="two took over")
         assert one.count == 0
         assert one.leases.snapshot().reason == "clock-uncertain"
         one.clock.epsilon = MILLISECOND
         two.clock.held = True
-        await until(lambda: one.count == SLOT_COUNT, timeout_s=6, what="one took over")
+        await until(lambda: one.count == SLOT_COUNT, what="one took over")
         assert (two.count, two.leases.snapshot().reason) == (0, "clock-held")
 
 
@@ -150,9 +158,9 @@ async def test_a_wrong_wall_clock_steals_nothing(broker: RunningBroker) -> None:
     login = broker.login("scheduler")
     async with leasing(login, "one") as one, leasing(login, "two") as two:
         two.clock.offset = 3_600_000_000
-        await until(lambda: one.count == two.count == SLOT_COUNT // 2, timeout_s=8, what="both own half")
+        await until(lambda: one.count == two.count == SLOT_COUNT // 2, what="both own half")
         end = one.clock.monotonic() + 3
-        await until(lambda: one.clock.monotonic() >= end, timeout_s=5, what="two renewals pass")
+        await until(lambda: one.clock.monotonic() >= end, what="two renewals pass")
         assert one.count == two.count == SLOT_COUNT // 2
 
 
@@ -160,12 +168,11 @@ async def test_the_number_of_partitions_changes_while_running(broker: RunningBro
     """A runner with a higher generation brings another number of partitions, and everybody follows."""
     login = broker.login("scheduler")
     async with leasing(login, "one", partitions=16) as one:
-        await until(lambda: one.count == SLOT_COUNT, timeout_s=3, what="one owns everything")
+        await until(lambda: one.count == SLOT_COUNT, what="one owns everything")
         async with leasing(login, "two", partitions=60, generation=2) as two:
-            await until(lambda: one.leases.snapshot().partition_count == 60, timeout_s=5, what="one follows")
+            await until(lambda: one.leases.snapshot().partition_count == 60, what="one follows")
             await until(
                 lambda: {one.leases.snapshot().owned_count, two.leases.snapshot().owned_count} == {30},
-                timeout_s=8,
                 what="the new partitions are shared",
             )
             both = [(one.leases.owns_slot(slot), two.leases.owns_slot(slot)) for slot in range(SLOT_COUNT)]
@@ -187,23 +194,23 @@ async def test_schedulers_with_leases_hand_over_and_survive_a_kill(broker: Runni
     ):
         for tenant in tenants:
             await desk.create(tenant, "a")
-        await until(lambda: first.count == second.count, timeout_s=8, what="both own half")
+        await until(lambda: first.count == second.count, what="both own half")
 
         def wrote(running: Running) -> bool:
             return running.scheduler.committed_count > 5
 
-        await until(lambda: wrote(one) and wrote(two), timeout_s=15, what="both decide")
+        await until(lambda: wrote(one) and wrote(two), what="both decide")
         killed_at = first.clock.monotonic()
         await second.kill()
         await two.kill()
-        await until(lambda: first.count == SLOT_COUNT, timeout_s=10, what="the survivor owns everything")
+        await until(lambda: first.count == SLOT_COUNT, what="the survivor owns everything")
         assert first.clock.monotonic() - killed_at <= 10
         now = first.clock.now().earliest
 
         def all_decided() -> bool:
             return all(max(at for _, at in desk.decided(tenant)) > now for tenant in tenants)
 
-        await until(all_decided, timeout_s=5, what="the survivor decides all books")
+        await until(all_decided, what="the survivor decides all books")
         for tenant in tenants:
             desk.check_exactly_once(tenant)
             desk.check_never_early(tenant)

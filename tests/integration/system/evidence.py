@@ -18,6 +18,7 @@ from fireledger.runners.executor import NatsExecutor, Work
 from fireledger.runners.jetstream.reading import scan
 from fireledger.runners.jetstream.topology import LEDGER, executor_user
 from fireledger.runners.json_edge import Json
+from tests.integration.others import Others
 from tests.integration.system.system import System
 
 NATS_NAME = "test"
@@ -119,9 +120,16 @@ class Arrivals:
         """Those that arrived before their scheduled instant."""
         return [key for key, arrived_at in self.all() if arrived_at < key.scheduled]
 
-    def lateness_ms(self) -> list[float]:
-        """Arrival minus scheduled instant of each, sorted."""
-        return sorted((arrived_at - key.scheduled) / 1_000 for key, arrived_at in self.all())
+    def lateness_ms(self, *, while_quiet: Others | None = None) -> list[float]:
+        """Arrival minus scheduled instant of each, sorted; only of those due while nobody else worked, if wanted.
+
+        That is judged up to a second after the instant, and not up to the arrival: a late one must not excuse itself.
+        """
+        return sorted(
+            (arrived_at - key.scheduled) / 1_000
+            for key, arrived_at in self.all()
+            if while_quiet is None or while_quiet.quiet(key.scheduled, key.scheduled + SECOND)
+        )
 
     def per_key(self) -> Counter[FireKey]:
         """How often each key arrived."""

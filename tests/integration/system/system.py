@@ -20,19 +20,18 @@ from fireledger.runners.identity import new_request_id
 from fireledger.runners.jetstream.connection import BrokerConnection, Login
 from fireledger.runners.jetstream.topology import executor_user
 from fireledger.runners.json_edge import Json, MalformedJson, loads
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 FIRELEDGER = (sys.executable, "-m", "fireledger.runners.cli.main")
 RUNNERS = ("control", "scheduler", "dispatcher")
-READY_S = 60
+READY_S = 90
 """A start takes about two seconds on an idle machine."""
 STOP_S = 5.0
-"""The promise: one interrupt drains and stops everything in less."""
-GONE_S = 8.0
+"""The promise for an idle machine: one interrupt drains and stops everything in less."""
 LOG_LINES_MAX = 100_000
 COMMANDS_AT_ONCE = 16
 _MARK = "FIRELEDGER_TEST_MARK"
-_READY = re.compile(r'ready data=(\S+) broker=(nats://127\.0\.0\.1:\d+) clock="([^"]+)" epsilon=(\S+)')
+_READY = re.compile(r'ready data=(\S+) broker=(nats://127\.0\.0\.1:\d+) clock="([^"]+)" epsilon=(\S+) outcomes=\S+')
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def environment(mark: str, data: Path | None = None) -> dict[str, str]:
     return {**kept, _MARK: mark}
 
 
-async def run(*arguments: str, data: Path | None = None, mark: str = "command", timeout_s: float = 30) -> Ended:
+async def run(*arguments: str, data: Path | None = None, mark: str = "command", timeout_s: float = PATIENCE_S) -> Ended:
     """Run ``fireledger`` with these arguments to its end."""
     process = await asyncio.create_subprocess_exec(
         *FIRELEDGER,
@@ -104,10 +103,10 @@ def end(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         return
 
 
-async def all_gone(mark: str, *, within_s: float) -> None:
+async def all_gone(mark: str) -> None:
     """Wait until nothing with the mark is left; kill what is, and fail."""
     try:
-        await until(lambda: not marked_processes(mark), timeout_s=within_s, what="every process is gone")
+        await until(lambda: not marked_processes(mark), what="every process is gone")
     finally:
         for pid in marked_processes(mark):
             end(pid)
@@ -172,7 +171,7 @@ class System:
             asyncio.create_task(self._read(process.stderr, self._note)),
         ]
 
-    async def stop(self, *, within_s: float = STOP_S) -> int:
+    async def stop(self, *, within_s: float = PATIENCE_S) -> int:
         """Interrupt once and return the exit status."""
         self.interrupt()
         return await self.wait(within_s)
@@ -193,10 +192,10 @@ class System:
         if self._process is not None and not self.ended:
             self.interrupt()
             try:
-                await self.wait(2 * STOP_S)
+                await self.wait(PATIENCE_S)
             except TimeoutError:
                 self._process.kill()
-        await all_gone(self.mark, within_s=GONE_S)
+        await all_gone(self.mark)
         await asyncio.gather(*self._readers)
 
     async def _read(self, stream: asyncio.StreamReader, take: Callable[[str], None]) -> None:
@@ -291,7 +290,6 @@ class System:
         added = {executor_user(tenant): tenant for tenant in tenants}
         await until(
             lambda: all(self.logged("executor-user-added", tenant=tenant) for tenant in added.values()),
-            timeout_s=20,
             what="the tenants' executors have users",
         )
 

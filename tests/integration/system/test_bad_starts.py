@@ -15,7 +15,7 @@ from fireledger.runners.jetstream.topology import LEDGER
 from fireledger.runners.json_edge import Json, dumps, dumps_text, loads
 from tests.integration.brokers import RunningBroker
 from tests.integration.system.system import FIRELEDGER, Ended, environment, run
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -125,7 +125,7 @@ async def test_a_runner_with_wrong_credentials_ends(shared_broker: RunningBroker
     """A refused login ends the runner: waiting would not help. The password is nowhere in the log."""
     creds = write_credentials(tmp_path / "scheduler.json", "scheduler")
     async with runner("scheduler", shared_broker.url, creds) as process:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_S):
             stdout, stderr = await process.communicate()
     assert (process.returncode, stdout) == (6, b"")
     last = loads(stderr.splitlines()[-1])
@@ -143,14 +143,14 @@ async def test_a_runner_waits_for_its_broker_and_can_be_stopped(tmp_path: Path) 
         url = f"nats://127.0.0.1:{nobody.getsockname()[1]}"
         async with runner("dispatcher", url, write_credentials(tmp_path / "d.json", "dispatcher")) as process:
             assert process.stderr is not None
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 line = loads(await process.stderr.readline())
             assert isinstance(line, dict)
             assert (line["action"], line["level"]) == ("broker-unavailable", "warning")
             assert url in str(line["reason"])
             assert isinstance(line["retry_in_s"], float)
             process.send_signal(signal.SIGTERM)
-            await until(lambda: process.returncode is not None, timeout_s=5, what="it stops")
+            await until(lambda: process.returncode is not None, what="it stops")
             assert process.returncode == 0
 
 

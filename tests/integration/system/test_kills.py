@@ -16,6 +16,7 @@ from fireledger.runners.demo.http_executor import Arrival
 from fireledger.runners.errors import ExitStatus, OperationalError
 from fireledger.runners.json_edge import Json
 from fireledger.runners.lifecycle import pause
+from tests.integration.brokers import answered
 from tests.integration.system.evidence import NATS_TARGET, Arrivals, Log, Span, executors, per_second, read_log
 from tests.integration.system.system import RUNNERS, System
 from tests.waiting import until
@@ -87,7 +88,7 @@ async def kill_in_the_middle_of_a_call(system: System, arrivals: Arrivals) -> No
         """Whether a slow call has arrived and cannot be over."""
         return any(realtime() - each.arrived_at < SLOW_MS * MILLISECOND // 4 for each in slow_calls(arrivals))
 
-    await until(called, timeout_s=10, what="a slow call is under way")
+    await until(called, what="a slow call is under way")
     assert system.kill("dispatcher")
 
 
@@ -120,12 +121,13 @@ async def test_killed_at_random_moments(tmp_path: Path, measured: Callable[[str]
     async with System(tmp_path / "data") as system:
         await system.create_tenants(*TENANTS)
         async with executors(system, *TENANTS) as arrivals:
-            span = Span.of(seconds, begins_in_s=2)
+            span = Span.of(seconds, begins_in_s=5)
             timeout = f"{CALL_TIMEOUT_S}s"
             url = arrivals.http.url
             targets = (NATS_TARGET, f"{url}/ok", NATS_TARGET, f"{url}/slow?ms={SLOW_MS}")
             triggers, owed = per_second(TENANTS, TRIGGERS_EACH, span, targets, timeout=timeout)
             await system.create_triggers(triggers)
+            assert span.left_s > seconds - 1, "the triggers were made before the span began"
             commander, stop = Commander(system), asyncio.Event()
             commanding = asyncio.create_task(commander.run(stop))
             await kill_in_the_middle_of_a_call(system, arrivals)
@@ -139,7 +141,7 @@ async def test_killed_at_random_moments(tmp_path: Path, measured: Callable[[str]
                 log = await read_log(system)
                 return len(log.decisions) >= len(owed) and log.finished.total() >= log.released.total()
 
-            await until(concluded, timeout_s=SETTLE_S, what="every fire is concluded")
+            await until(lambda: answered(concluded()), timeout_s=SETTLE_S, what="every fire is concluded")
         log = await read_log(system)
         check(log, arrivals, set(owed))
         there = log.fold.book(TENANTS[0]).state.triggers

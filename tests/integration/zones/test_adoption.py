@@ -36,7 +36,7 @@ from tests.integration.brokers import RunningBroker
 from tests.integration.scheduler.harness import OwnsEverything
 from tests.simulated_clock import SimulatedClock
 from tests.unit.domain.given import decided_again, replace_entries
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from tests.zone_data import MadeZone, made_database
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
@@ -98,7 +98,7 @@ async def controlling(broker: RunningBroker, *known: ZoneDatabase) -> AsyncGener
     stop = asyncio.Event()
     running = asyncio.create_task(control.run(stop))
     try:
-        await asyncio.wait_for(control.ready.wait(), 10)
+        await asyncio.wait_for(control.ready.wait(), PATIENCE_S)
         asking = await BrokerConnection.open(broker.login("operator"), name="client")
         try:
             yield ControlClient(asking)
@@ -106,7 +106,7 @@ async def controlling(broker: RunningBroker, *known: ZoneDatabase) -> AsyncGener
             await asking.close()
     finally:
         stop.set()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, PATIENCE_S)
         await connection.close()
 
 
@@ -129,11 +129,11 @@ async def running(broker: RunningBroker) -> AsyncGenerator[Running, None]:
     deciding = asyncio.create_task(scheduler.run(stop))
     try:
         async with controlling(broker, OLD) as client:
-            await until(scheduler.ready.is_set, timeout_s=10, what="the scheduler is ready")
+            await until(scheduler.ready.is_set, what="the scheduler is ready")
             yield Running(client, scheduler, storing)
     finally:
         stop.set()
-        await asyncio.wait_for(deciding, 10)
+        await asyncio.wait_for(deciding, PATIENCE_S)
         await connection.close()
         await storing.close()
 
@@ -156,7 +156,7 @@ async def test_an_armed_instant_moves_fires_once_and_can_be_decided_again(broker
         await system.ask("trigger.create", **trigger, trigger="alarm", cron=expression)
         await system.ask("trigger.create", **trigger, trigger="poll", cron="0 0 * * * *")
         snapshot = system.scheduler.snapshot
-        await until(lambda: snapshot().next_due_at == armed_at, timeout_s=5, what="the trigger is armed")
+        await until(lambda: snapshot().next_due_at == armed_at, what="the trigger is armed")
 
         compared = await system.ask("tz.diff", packed=packed(NEW), instants=2)
         rows = {row["trigger"]: row for row in rows_of(compared)}
@@ -167,12 +167,12 @@ async def test_an_armed_instant_moves_fires_once_and_can_be_decided_again(broker
         adopted = await system.ask("tz.adopt", packed=packed(NEW), everyone=True)
         (row,) = rows_of(adopted)
         assert (row["tenant"], row["changed"], row["error"]) == ("acme", True, None)
-        await until(lambda: snapshot().next_due_at == moved_to, timeout_s=5, what="the due row moves")
+        await until(lambda: snapshot().next_due_at == moved_to, what="the due row moves")
         again = await system.ask("tz.adopt", to=NEW.version, tenant="acme")
         assert [each["changed"] for each in rows_of(again)] == [False]
 
         # The old instant passes too.
-        await until(lambda: realtime() > armed_at + SECOND, timeout_s=20, what="the old instant has passed")
+        await until(lambda: realtime() > armed_at + SECOND, what="the old instant has passed")
         fired = await system.fired("acme")
         assert fired.count(moved_to) == 1
         assert armed_at not in fired

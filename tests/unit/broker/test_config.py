@@ -75,3 +75,17 @@ def test_work_goes_from_the_dispatcher_to_the_tenants_executor() -> None:
     for tenant in ("acme", "globex"):
         subject = {"account": f"EXECUTOR-{tenant.upper()}", "subject": f"work.{tenant}.>"}
         assert {"service": subject} in imports
+
+
+def test_reports_go_from_the_tenants_executor_to_control() -> None:
+    """Control's account offers each tenant's subject to that tenant's executors alone."""
+    config = _rendered("acme", "globex")
+    exports = _account(config, "CONTROL")["exports"]
+    assert isinstance(exports, list)
+    for tenant in ("acme", "globex"):
+        subject, account = f"outcomes.{tenant}", f"EXECUTOR-{tenant.upper()}"
+        assert {"service": subject, "accounts": [account], "response_threshold": "60s"} in exports
+        imports = _account(config, account)["imports"]
+        assert isinstance(imports, list)
+        reports = [each for each in imports if isinstance(each, dict) and "outcomes" in str(each["service"])]
+        assert reports == [{"service": {"account": "CONTROL", "subject": subject}}]

@@ -38,15 +38,29 @@ def test_nobody_administers_streams_but_the_administrator() -> None:
 
 
 def test_everybody_hears_its_own_inbox_and_what_it_serves() -> None:
-    """Control hears commands, an executor its tenant's work, nobody else anything."""
+    """Control hears commands and reports, an executor its tenant's work, nobody else anything."""
     heard = {
         rights.user: {s for s in rights.subscribe if s != f"_INBOX_{rights.user}.>"}
         for rights in access_table(["acme"]).users
         if rights.subscribe is not None
     }
     assert {user: subjects for user, subjects in heard.items() if subjects} == {
-        "control": {"control.>"},
+        "control": {"control.>", "outcomes.*"},
         "executor-acme": {"work.acme.>"},
+    }
+
+
+def test_an_executor_reports_for_its_own_tenant_only() -> None:
+    """Its right and its way across to control are one subject each; nobody else has either."""
+    access = access_table(["acme", "globex"])
+    for tenant in ("acme", "globex"):
+        publish = access.rights_of(f"executor-{tenant}").publish
+        assert publish is not None
+        assert [subject for subject in publish if subject.startswith("outcomes.")] == [f"outcomes.{tenant}"]
+    ways = {(each.subject, each.provider, each.consumer) for each in access.services if "outcomes" in each.subject}
+    assert ways == {
+        ("outcomes.acme", "CONTROL", "EXECUTOR-ACME"),
+        ("outcomes.globex", "CONTROL", "EXECUTOR-GLOBEX"),
     }
 
 

@@ -11,17 +11,22 @@ from fireledger.runners.cli.output import emit_fields, emit_table
 
 CONTRACT: dict[str, str] = {
     "status": "--json",
-    "tenant create": "--zone --quota --default-jitter",
-    "tenant amend": "--zone --quota --default-jitter",
+    "tenant create": "--zone --quota --default-jitter --catch-up-share",
+    "tenant amend": "--zone --quota --default-jitter --catch-up-share",
+    "tenant ceiling": "--per --amount --remove --request-id",
     "tenant show": "--json",
     "tenant list": "--json",
     "trigger create": (
         "--cron --every --anchor --at --zone --dialect --target --payload --jitter --missed --cap --horizon "
         "--tolerance --overlap --outcome-window --timeout --gap --fold --not-before --not-after --max-fires --paused "
-        "--exclude --exclude-calendar "
+        "--exclude --exclude-calendar --max-attempts --retry-base --retry-factor --retry-cap "
         "--request-id"
     ),
-    "trigger amend": "--dry-run --cron --every --anchor --at --zone --target --payload --jitter --exclude --request-id",
+    "trigger amend": (
+        "--dry-run --cron --every --anchor --at --zone --target --payload --jitter --exclude --max-attempts "
+        "--request-id"
+    ),
+    "trigger ceiling": "--per --amount --remove --request-id",
     "trigger pause": "--request-id",
     "trigger resume": "--on-resume --request-id",
     "trigger delete": "--yes --request-id",
@@ -35,6 +40,16 @@ CONTRACT: dict[str, str] = {
     "fires list": "--since --until --limit --json",
     "fires show": "--json",
     "fires follow": "--json",
+    "fires now": "--by --request-id",
+    "fires release": "--by --request-id",
+    "fires cancel": "--by --request-id",
+    "lanes": "--tenant --worst --json",
+    "lanes declare-drain": "--until --why --json",
+    "backfill preview": "--from --to --only-missing -n --json",
+    "backfill start": "--from --to --only-missing --rate --label --by --request-id",
+    "backfill cancel": "--by --request-id",
+    "backfill status": "--json",
+    "backfill grant": "--fires --holder --request-id",
     "book show": "--from --json",
     "tz status": "--json",
     "tz diff": "--to --tenant --json",
@@ -48,6 +63,8 @@ def leaves(command: click.Command, context: click.Context, path: str = "") -> It
     if not isinstance(command, click.Group):
         yield path, command
         return
+    if path and command.invoke_without_command:
+        yield path, command
     for name in command.list_commands(context):
         if name not in ("up", "run"):
             found = command.get_command(context, name)

@@ -53,7 +53,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "malformed anchor": (
         (*CREATE, "--every", "10m", "--anchor", "yesterday", *TARGET),
-        'error: "yesterday" is not an instant\nhint: write it as 2026-11-30T09:00:00Z\n',
+        'error: --anchor "yesterday" is not an instant\nhint: write it as 2026-11-30T09:00:00Z\n',
     ),
     "anchor without interval": (
         (*CREATE, "--cron", "0 9 * * *", "--anchor", "2026-11-30T09:00:00Z", *TARGET),
@@ -61,15 +61,15 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "malformed duration": (
         (*CREATE, "--cron", "0 9 * * *", "--jitter", "5", *TARGET),
-        'error: "5" is not a duration\nhint: write it as 90s, 15m, 2h, 1d or PT90S\n',
+        'error: --jitter "5" is not a duration\nhint: write it as 90s, 15m, 2h, 1d or PT90S\n',
     ),
     "horizon out of bounds": (
         (*CREATE, "--cron", "0 9 * * *", "--horizon", "25h", *TARGET),
-        'error: --horizon "1d1h" is out of bounds; 0s to 1d\n',
+        'error: --horizon "1d1h" is out of bounds\nhint: use 0s to 1d\n',
     ),
     "cap out of bounds": (
         (*CREATE, "--cron", "0 9 * * *", "--cap", "0", *TARGET),
-        "error: --cap 0 is out of bounds; 1 to 1000\n",
+        "error: --cap 0 is out of bounds\nhint: use 1 to 1000\n",
     ),
     "not a number of fires": (
         (*CREATE, "--cron", "0 9 * * *", "--max-fires", "many", *TARGET),
@@ -77,7 +77,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "bad target": (
         (*CREATE, "--cron", "0 9 * * *", "--target", "ftp://example.com/"),
-        'error: --target "ftp://example.com/" is neither an http(s) URL nor nats:NAME\n',
+        (
+            'error: --target "ftp://example.com/" is neither an http(s) URL nor nats:NAME\n'
+            "hint: write it as https://example.com/run, or nats:NAME for a NATS executor\n"
+        ),
     ),
     "oversize payload": (
         (*CREATE, "--cron", "0 9 * * *", "--payload", "x" * 65_537, *TARGET),
@@ -109,8 +112,65 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "bad since": (
         ("fires", "list", "acme", "--since", "2026-13-01T00:00:00Z"),
         (
-            'error: "2026-13-01T00:00:00Z" is not an instant: month must be in 1..12\n'
+            'error: --since "2026-13-01T00:00:00Z" is not an instant: month must be in 1..12\n'
             "hint: write it as 2026-11-30T09:00:00Z\n"
+        ),
+    ),
+    "bad until": (
+        ("fires", "list", "acme", "--until", "now"),
+        'error: --until "now" is not an instant\nhint: write it as 2026-11-30T09:00:00Z\n',
+    ),
+    "crossed bounds": (
+        ("fires", "list", "acme", "--since", "2026-11-30T09:00:01Z", "--until", "2026-11-30T10:00:00+01:00"),
+        (
+            "error: --since 2026-11-30T09:00:01Z is later than --until 2026-11-30T10:00:00+01:00\n"
+            "hint: give the earlier of the two to --since\n"
+        ),
+    ),
+    "malformed horizon": (
+        (*CREATE, "--cron", "0 9 * * *", "--horizon", "1h30", *TARGET),
+        'error: --horizon "1h30" is not a duration\nhint: write it as 90s, 15m, 2h, 1d or PT90S\n',
+    ),
+    "malformed tolerance": (
+        ("trigger", "amend", "acme/nightly", "--tolerance", "soon"),
+        'error: --tolerance "soon" is not a duration\nhint: write it as 90s, 15m, 2h, 1d or PT90S\n',
+    ),
+    "malformed outcome window": (
+        ("trigger", "amend", "acme/nightly", "--outcome-window", "-1m"),
+        'error: --outcome-window "-1m" is not a duration\nhint: write it as 90s, 15m, 2h, 1d or PT90S\n',
+    ),
+    "malformed timeout": (
+        ("trigger", "amend", "acme/nightly", "--timeout", "1y"),
+        'error: --timeout "1y" is not a duration\nhint: write it as 90s, 15m, 2h, 1d or PT90S\n',
+    ),
+    "malformed not-before": (
+        ("trigger", "amend", "acme/nightly", "--not-before", "2026-11-30"),
+        'error: --not-before "2026-11-30" is not an instant\nhint: write it as 2026-11-30T09:00:00Z\n',
+    ),
+    "malformed not-after": (
+        ("trigger", "amend", "acme/nightly", "--not-after", "2026-11-30T25:00:00Z"),
+        (
+            'error: --not-after "2026-11-30T25:00:00Z" is not an instant: hour must be in 0..23\n'
+            "hint: write it as 2026-11-30T09:00:00Z\n"
+        ),
+    ),
+    "malformed outage": (
+        ("trigger", "simulate-policy", "acme/nightly", "--outage", "2026-11-30T09:00:00Z..later"),
+        'error: --outage "later" is not an instant\nhint: write it as 2026-11-30T09:00:00Z\n',
+    ),
+    "malformed default jitter": (
+        ("tenant", "create", "acme", "--default-jitter", "half a minute"),
+        'error: --default-jitter "half a minute" is not a duration\nhint: write it as 90s, 15m, 2h, 1d or PT90S\n',
+    ),
+    "malformed quota": (
+        ("tenant", "amend", "acme", "--quota", "many"),
+        'error: --quota "many" is not a quota\nhint: write it as 100/s, from 1/s to 100000/s\n',
+    ),
+    "fragment": (
+        (*CREATE, "--cron", "0 9 * * *", "--target", "https://example.com/#top"),
+        (
+            'error: --target "https://example.com/#top" has a fragment (at position 20)\n'
+            "hint: leave out # and what follows it: no server gets to see it; %23 is a plain #\n"
         ),
     ),
     "bad limit": (
@@ -127,7 +187,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "unknown dialect": (
         ("trigger", "preview", "--cron", "0 9 * * *", "--dialect", "apscheduler"),
-        ('error: the dialect "apscheduler" is not known\nhint: use unix, quartz or aws\n'),
+        ('error: the dialect "apscheduler" is not known\nhint: use unix, quartz, aws or rrule\n'),
     ),
     "too many previewed": (
         ("trigger", "preview", "--cron", "0 9 * * *", "-n", "0"),

@@ -59,3 +59,33 @@ def test_a_wholly_past_schedule_previews_as_empty() -> None:
     result = preview("--at", "2020-01-01T10:00", "--from", "2026-01-01T00:00:00Z", "--json")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert preview("--at", "2020-01-01T10:00").exit_code == 0
+
+
+def test_an_impossible_schedule_is_refused() -> None:
+    """What no rule or year makes due is refused, and the reason named; exit status 5."""
+    result = preview("--at", "2026-03-29T02:30", "--zone", "Europe/Rome", "--gap", "skip")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "the clock in Europe/Rome passes over every local time that it names" in result.stderr
+
+
+def test_an_interval_takes_no_rule_for_local_times() -> None:
+    """--gap with --every says nothing, so it is refused rather than passed over."""
+    result = preview("--every", "90m", "--gap", "skip")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "an interval" in result.stderr
+    assert "hint: leave --gap out, or give --cron" in result.stderr
+
+
+def test_an_odd_character_is_shown_as_itself() -> None:
+    """A character that can be shown is, one that cannot is named by its number, and the mark points at it."""
+    assert 'the character "\u2013" (U+2013) does not belong' in preview("--cron", "0 9 * * 1\u20135").stderr
+    lines = preview("--cron", "0 9\n* * *").stderr.splitlines()
+    assert lines[0] == "error: the character U+000A does not belong in a cron expression (at position 3)"
+    assert lines[1:3] == ["  0 9 * * *", "     ^"]
+
+
+def test_a_huge_text_is_not_repeated_whole() -> None:
+    """The part that is read is shown, whatever was given."""
+    result = preview("--cron", "9" * 100_000)
+    assert result.exit_code == 5
+    assert len(result.stderr) < 1_000

@@ -6,6 +6,7 @@ from fireledger.domain.instants import HOUR, MINUTE, parse_instant
 from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, RuleSchedule
 from fireledger.runners.control.definitions import (
     amended_definition,
+    check_ever_due,
     check_second_opinion,
     check_target_address,
     content_type_of,
@@ -18,8 +19,10 @@ from fireledger.runners.control.requests import AmendTrigger, CreateTrigger, Tri
 from fireledger.runners.dispatcher.policy import TargetPolicy
 from fireledger.runners.errors import ControlRefused
 from fireledger.runners.json_edge import Json
+from fireledger.runners.zone_package import load_packaged_zones
 
 NOW = parse_instant("2026-11-30T09:00:00.250000Z")
+ROME = load_packaged_zones().zone("Europe/Rome")
 PUBLIC = TargetPolicy(allow_loopback=False)
 LOCAL = TargetPolicy(allow_loopback=True)
 
@@ -51,6 +54,54 @@ def test_an_amendment_changes_what_is_given_and_null_resets() -> None:
     assert second.schedule.anchor == first.schedule.anchor
     assert second.payload == first.payload
     assert amended_definition(amend(), second, now=NOW) == second
+
+
+@pytest.mark.parametrize("options", [{"every": "90m"}, {"cron": "rate(5 minutes)"}])
+@pytest.mark.parametrize("rule", [{"gap": "skip"}, {"fold": "both"}])
+def test_an_interval_has_no_rules_for_local_times(options: dict[str, Json], rule: dict[str, Json]) -> None:
+    """--gap and --fold are refused with an interval, whether it is new or amended, and not kept when it becomes one."""
+    with pytest.raises(ControlRefused, match="says nothing about an interval"):
+        new_definition(create(**options, **rule), now=NOW, zone="UTC")
+    fixed = new_definition(create(cron="0 9 * * *", gap="next-valid"), now=NOW, zone="UTC")
+    with pytest.raises(ControlRefused, match="says nothing about an interval"):
+        amended_definition(amend(**options, **rule), fixed, now=NOW)
+    interval = amended_definition(amend(**options), fixed, now=NOW)
+    assert (interval.gap, interval.fold) == ("skip", "both")
+
+
+@pytest.mark.parametrize(
+    "options,words,hint",
+    [
+        ({"at": "2026-03-29T02:30", "gap": "skip"}, "passes over every local time", "give --gap shift or --gap next"),
+        (
+            {"at": "2026-12-25T10:00", "exclude": ["2026-12-25"]},
+            "every date that it names is excluded",
+            "exclude fewer",
+        ),
+        (
+            {"at": "2027-03-29T02:30", "not_before": "2028-01-01T00:00:00Z"},
+            "from --not-before 2028-01-01",
+            "an earlier",
+        ),
+        (
+            {"cron": "0 9 1 1 *", "not_before": "2028-02-01T00:00:00Z", "not_after": "2028-03-01T00:00:00Z"},
+            "to --not-after 2028-03-01",
+            "or a later --not-after",
+        ),
+    ],
+)
+def test_what_is_never_due_says_why(options: dict[str, Json], words: str, hint: str) -> None:
+    """The refusal names the option that takes every instant away."""
+    definition = new_definition(create(**options), now=NOW, zone="Europe/Rome")
+    with pytest.raises(ControlRefused, match=words) as caught:
+        check_ever_due(definition, ROME, now=NOW)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("options", [{"at": "2026-03-29T02:30"}, {"at": "2020-01-01T00:00"}, {"cron": "30 2 * * *"}])
+def test_what_was_or_will_be_due_is_not_called_impossible(options: dict[str, Json]) -> None:
+    """A schedule that is over is another matter, which the book decides."""
+    check_ever_due(new_definition(create(**options), now=NOW, zone="Europe/Rome"), ROME, now=NOW)
 
 
 def test_declared_rules_survive_a_new_schedule_and_defaults_follow_it() -> None:

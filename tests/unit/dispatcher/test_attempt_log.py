@@ -12,7 +12,7 @@ from fireledger.domain.identifiers import slot_of
 from fireledger.domain.limits import ATTEMPTS_PAGE_BYTES_MAX, MESSAGE_LENGTH_MAX
 from fireledger.domain.page import AttemptsPage, decode_attempts, encode_attempts
 from fireledger.projections.ledger_fold import FoldedAttempts, LedgerFold
-from fireledger.runners.dispatcher.attempt_log import AttemptLog, Flight, attempts_subject
+from fireledger.runners.dispatcher.attempt_log import AttemptLog, Begun, attempts_subject
 from fireledger.runners.dispatcher.counters import Counters
 from fireledger.runners.dispatcher.tasks import Start, Task
 from fireledger.runners.errors import BrokerUnavailable
@@ -64,7 +64,7 @@ class _Bench:
         self.ownership = Owned()
         self.counters = Counters()
         self.given_back: list[Task] = []
-        self.flights: list[Flight] = []
+        self.begun: list[Begun] = []
         self.log = AttemptLog(
             ledger=self.stream,
             head=self.fold.attempts_head,
@@ -93,9 +93,9 @@ class _Bench:
         for stored in self.stream.stored[self.fold.position :]:
             folded = self.fold.apply(stored)
             assert isinstance(folded, FoldedAttempts)
-            flight = self.log.read_back(folded)
-            if flight is not None:
-                self.flights.append(flight)
+            begun = self.log.read_back(folded)
+            if begun is not None:
+                self.begun.append(begun)
         self.log.wake()
 
     def pages(self) -> list[AttemptsPage]:
@@ -143,7 +143,7 @@ async def test_what_comes_while_a_page_is_in_flight_shares_the_next_one(bench: _
     one, two = bench.pages()
     assert [len(page.records) for page in (one, two)] == [1, 3]
     assert (two.number, two.owner, two.epoch) == (2, "dispatcher-1", 7)
-    assert [start.task for flight in bench.flights for start in flight.starts] == [first, second, third]
+    assert [start.task for begun in bench.begun for start in begun.starts] == [first, second, third]
     await until(lambda: bench.log.idle, timeout_s=1, what="nothing in flight")
 
 
@@ -169,7 +169,7 @@ async def test_who_loses_makes_only_what_the_winner_left(bench: _Bench) -> None:
     await _stored(bench, 2)
     bench.read()
     assert bench.given_back == [taken]
-    assert [start.task for flight in bench.flights for start in flight.starts] == [left]
+    assert [start.task for begun in bench.begun for start in begun.starts] == [left]
     assert bench.pages()[1].number == 2
 
 
@@ -194,6 +194,26 @@ async def test_a_start_for_a_slot_that_is_not_owned_is_given_back(bench: _Bench)
     bench.start(task)
     await until(lambda: bench.given_back == [task], timeout_s=1, what="given back")
     assert (bench.stream.sent, bench.log.idle) == ([], True)
+
+
+async def test_a_page_is_filled_in_the_order_of_the_lanes(bench: _Bench) -> None:
+    """What waits for a page in flight goes on-time first, then over-quota, catch-up, backfill, and results last."""
+    bench.start(task_of(number=0))
+    await _stored(bench, 1)
+    late = [
+        task_of(number=1, lane="backfill"),
+        task_of(number=2, lane="catch-up"),
+        task_of(number=3, over_quota=True),
+        task_of(number=4),
+        task_of(number=5, lane="catch-up", over_quota=True),
+    ]
+    bench.log.finish(SLOT, _result(task_of(number=0)))
+    bench.start(*late)
+    bench.read()
+    await _stored(bench, 2)
+    bench.read()
+    assert [start.task for start in bench.begun[1].starts] == [late[3], late[2], late[1], late[4], late[0]]
+    assert isinstance(bench.pages()[1].records[-1], AttemptResult)
 
 
 async def test_an_unknown_outcome_is_asked_again_with_the_same_bytes(bench: _Bench) -> None:

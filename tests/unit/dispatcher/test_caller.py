@@ -7,8 +7,10 @@ import pytest
 from fireledger.domain.definition import Sealed
 from fireledger.domain.entries import AttemptResult
 from fireledger.domain.instants import MILLISECOND, SECOND
+from fireledger.runners.attempt_tokens import REPORT_TO_HEADER, TOKEN_HEADER, AttemptTokens
 from fireledger.runners.dispatcher.caller import Caller, target_name
 from fireledger.runners.dispatcher.calls import Call, CallResult, Uncallable
+from fireledger.runners.dispatcher.reporting import Reporting
 from fireledger.runners.dispatcher.tasks import Task
 from tests.simulated_clock import SimulatedClock
 from tests.unit.dispatcher.samples import task_of
@@ -130,3 +132,26 @@ async def test_targets_are_told_apart_by_tenant_or_host() -> None:
     assert target_name(task_of("acme")) == "work.acme.report"
     assert target_name(task_of("globex")) == "work.globex.report"
     assert target_name(task_of(target="https://a.example/x")) == "a.example:443"
+
+
+async def test_a_call_carries_its_attempts_token() -> None:
+    """With a report key, each call has its own token, and where reports go for its kind of target."""
+    tokens = AttemptTokens(bytes(32))
+    target = _Target()
+    caller = Caller(
+        clock=SimulatedClock(), http=target, nats=target, reporting=Reporting(tokens, "http://127.0.0.1:9/v1/outcomes")
+    )
+    where = {"nats:report": "outcomes.acme", "http://127.0.0.1/x": "http://127.0.0.1:9/v1/outcomes"}
+    for name, address in where.items():
+        task = task_of(target=name)
+        task.started_at = SimulatedClock().now().latest
+        await caller.attempt(task, sent_at=SimulatedClock().monotonic(), resend=False)
+        token = tokens.mint(task.key, 1)
+        assert target.calls[-1].report_headers == {TOKEN_HEADER: token, REPORT_TO_HEADER: address}
+
+
+async def test_without_a_report_key_a_call_carries_no_token() -> None:
+    """Nothing pretends that a report would be taken."""
+    bench = _Bench(_Target())
+    await bench.attempt(task_of())
+    assert bench.target.calls[0].report_headers == {}

@@ -343,13 +343,21 @@ def each(start: str, step: str, count: int) -> Iterable[int]:
 
 
 def started(
-    scheduled: When, stamped_at: When, sequence: int, *, trigger: str = "t", resend: bool = False
+    scheduled: When,
+    stamped_at: When,
+    sequence: int,
+    *,
+    trigger: str = "t",
+    resend: bool = False,
+    attempt: int = 1,
+    run: int = 0,
 ) -> e.AttemptObserved:
-    """Return the observation that the first attempt at a fire was started."""
+    """Return the observation that an attempt at a fire was started; ``run`` is the fire's own sequence."""
     return e.AttemptObserved(
         trigger=trigger,
         scheduled=_instant(scheduled),
-        attempt=1,
+        sequence=run,
+        attempt=attempt,
         record="started",
         stamped_at=_instant(stamped_at),
         source_sequence=sequence,
@@ -358,17 +366,29 @@ def started(
 
 
 def result(
-    scheduled: When, stamped_at: When, sequence: int, kind: e.ResultKind, *, trigger: str = "t", attempt: int = 1
+    scheduled: When,
+    stamped_at: When,
+    sequence: int,
+    kind: e.ResultKind,
+    *,
+    trigger: str = "t",
+    attempt: int = 1,
+    run: int = 0,
+    retry_after: int | None = None,
+    cost: int | None = None,
 ) -> e.AttemptObserved:
-    """Return the observation of an attempt's result."""
+    """Return the observation of an attempt's result; ``run`` is the fire's own sequence."""
     return e.AttemptObserved(
         trigger=trigger,
         scheduled=_instant(scheduled),
+        sequence=run,
         attempt=attempt,
         record="result",
         stamped_at=_instant(stamped_at),
         source_sequence=sequence,
         result=kind,
+        retry_after=retry_after,
+        cost=cost,
     )
 
 

@@ -11,14 +11,17 @@ from fireledger.domain.identifiers import FireKey
 from fireledger.domain.instants import SECOND, Instant
 from fireledger.domain.page import AttemptsPage, Page, PageInputs, encode_page
 from fireledger.domain.state import State
+from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.fires import FireQuery, FireRow, FireRows
 from fireledger.projections.ledger_fold import FoldedAttempts
+from fireledger.runners.zone_package import load_packaged_zones
 
 T0 = 1_800_000_000 * SECOND
 DECIDED_AT = T0 + 10_000
 STARTED_AT = T0 + 25_000
 RESULT_AT = T0 + 90_000
 FINISHED_AT = T0 + 2 * SECOND
+ZONES = ZoneLibrary(load_packaged_zones())
 KEY = FireKey("acme", "t", Instant(T0))
 
 
@@ -68,7 +71,7 @@ class Log:
 
     def row(self, key: FireKey = KEY) -> FireRow:
         """The fire's row, which must be there."""
-        row = self.rows.get(key)
+        row = self.rows.get(key, ZONES)
         assert row is not None
         return row
 
@@ -123,13 +126,13 @@ def test_a_fires_instants_come_from_where_they_are_attested() -> None:
 
 
 def test_a_fire_that_waits_is_decided_and_then_released() -> None:
-    """A decision without release shows as decided; the release keeps the decision's instant."""
+    """A decision without release shows as waiting; the release keeps the decision's instant."""
     log = Log()
     decided = e.FireDecided(
         trigger="t", scheduled=T0, release=T0, definition_page=3, lane="catch-up", cause="caught-up"
     )
     log.page(decided)
-    assert (log.row().state, log.row().released) == ("decided", None)
+    assert (log.row().state, log.row().released) == ("waiting", None)
     log.page(released(decides=False), at=FINISHED_AT)
     row = log.row()
     assert (row.state, row.decided, row.released, row.lane) == ("fired", DECIDED_AT, FINISHED_AT, "catch-up")
@@ -156,7 +159,7 @@ def test_a_range_is_one_row_that_answers_for_each_of_its_instants() -> None:
         "coalesced",
         T0 + 61 * SECOND,
     )
-    assert log.rows.get(FireKey("acme", "t", Instant(T0 + 61 * SECOND))) is None
+    assert log.rows.get(FireKey("acme", "t", Instant(T0 + 61 * SECOND)), ZONES) is None
 
 
 def test_what_new_zone_data_moved_onto_a_fire_leaves_its_row() -> None:
@@ -285,4 +288,4 @@ def test_the_rows_that_changed_longest_ago_are_forgotten(rows_max: int) -> None:
     assert len(log.rows) == rows_max
     kept = log.rows.newest(query())
     assert [(row.scheduled - T0) // SECOND for row in kept] == list(range(4, 4 - rows_max, -1))
-    assert log.rows.forgotten_through < kept[-1].changed
+    assert log.rows.forgotten_through("acme") < kept[-1].changed

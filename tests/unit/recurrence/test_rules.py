@@ -1,8 +1,10 @@
 """Recurrence rules: what they compile to, what is refused, and their instants in zones that change."""
 
+from time import process_time
+
 import pytest
 
-from fireledger.domain.instants import format_instant, parse_instant
+from fireledger.domain.instants import DAY, format_instant, parse_instant
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.errors import MalformedSchedule, NeverDue
 from fireledger.domain.recurrence.local_times import bits_of
@@ -189,3 +191,31 @@ def test_each_known_difference_from_dateutil_is_real(known: KnownRuleDifference)
     assert known.applies(schedule)
     assert compare_rule(schedule) is not None
     assert rule_disagreement(schedule) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HOURLY;INTERVAL=5",
+        "MINUTELY;INTERVAL=1441",
+        "SECONDLY;INTERVAL=8641",
+        "SECONDLY;INTERVAL=7",
+        "HOURLY;INTERVAL=7;BYMINUTE=0,20,40;BYSECOND=0,30",
+        "MINUTELY;INTERVAL=7;BYHOUR=9,10",
+        "SECONDLY;INTERVAL=7;BYMINUTE=0,30",
+    ],
+)
+def test_the_first_count_of_a_year_is_quick(text: str) -> None:
+    """Days of a rule that differ are not listed for it, and the count is that of the list."""
+    # A start that no other test has: what is counted before is known.
+    schedule = parse_rule(f"DTSTART:20240229T131415 RRULE:FREQ={text}")
+    recurrence = recurrence_of(schedule, ZONES.zone("Europe/Rome"), "skip", "both")
+    after = parse_instant("2026-01-01T00:00:00Z")
+    begun = process_time()
+    year = recurrence.count(after, after + 365 * DAY)
+    assert process_time() - begun < 0.025
+    week = recurrence.count(after + 365 * DAY, after + 372 * DAY)
+    assert week == sum(1 for _ in recurrence.between(after + 365 * DAY, after + 372 * DAY))
+    assert recurrence.count(after, after + 372 * DAY) == year + week
+    days = (after + day * DAY for day in range(365))
+    assert year == sum(len(list(recurrence.between(day, day + DAY))) for day in days)

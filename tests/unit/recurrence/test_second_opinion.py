@@ -48,6 +48,7 @@ def test_each_known_difference_is_real(known: KnownDifference) -> None:
         ("0 0 13 ? * FRI-MON 2026-2030", "quartz"),
         ("0 0 22-2 * * ?", "quartz"),
         ("0 15 10 ? * 6#3", "quartz"),
+        ("00 015 010 ? * 03,005-7/02", "quartz"),
         ("cron(0 12 ? * 2-6 *)", "aws"),
         ("0/15 9 1,15 * ? 2027", "aws"),
     ],
