@@ -160,8 +160,11 @@ def decided_entries(book: Given) -> list[tuple[int, bool]]:
     found: list[tuple[int, bool]] = []
     for entry in book.entries():
         match entry:
-            case e.FireReleased():
+            case e.FireReleased(decides=True) | e.FireDecided():
                 found.append((entry.scheduled // SECOND, False))
+            case e.FireReleased():
+                # Decided before, when its lane's pace had nothing left.
+                pass
             case e.InstantsResolved():
                 assert entry.count == 1 or entry.first < entry.last
                 assert (entry.state, entry.count, entry.into) == ("coalesced", 1, entry.first)

@@ -72,18 +72,25 @@ def outcome_of(parse: Callable[[str], Schedule], text: str) -> Schedule | Malfor
 
 def check(parse: Callable[[str], Schedule], text: str) -> bool:
     """Whether the text is read; in time, and a refusal says where and what to write."""
-    begun = process_time()
-    outcome = outcome_of(parse, text)
+    outcome, took_s = timed(parse, text)
     if isinstance(outcome, MalformedSchedule):
         assert outcome.hint, text[:80]
         assert outcome.position is not None, text[:80]
         assert 0 <= outcome.position <= len(text), text[:80]
         assert len(outcome.token) <= len(text), text[:80]
         assert len(str(outcome)) < 900, text[:80]
-    else:
-        recurrence_of(outcome, UTC, "shift", "first").next_after(START)
-    assert process_time() - begun < EACH_S_MAX, text[:200]
+    # Once more when it took long: a collection of garbage may have come between, never twice.
+    assert took_s < EACH_S_MAX or timed(parse, text)[1] < EACH_S_MAX, text[:200]
     return not isinstance(outcome, MalformedSchedule)
+
+
+def timed(parse: Callable[[str], Schedule], text: str) -> tuple[Schedule | MalformedSchedule, float]:
+    """Read the text and search once; the outcome and the processor's seconds."""
+    begun = process_time()
+    outcome = outcome_of(parse, text)
+    if not isinstance(outcome, MalformedSchedule):
+        recurrence_of(outcome, UTC, "shift", "first").next_after(START)
+    return outcome, process_time() - begun
 
 
 def check_all(count: int) -> None:

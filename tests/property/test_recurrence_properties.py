@@ -18,6 +18,7 @@ from fireledger.domain.recurrence.errors import MalformedSchedule
 from fireledger.domain.recurrence.recurrence import Recurrence, recurrence_of
 from fireledger.domain.recurrence.rules import FOLD_RULES, GAP_RULES, FoldRule
 from fireledger.domain.recurrence.schedule import CronSchedule, IntervalSchedule, OneOffSchedule, Schedule
+from fireledger.domain.recurrence.search_costs import SEARCH_COSTS
 from fireledger.domain.recurrence.timeline import SEARCH_STEPS_MAX, timeline_of
 from fireledger.domain.zones import ZoneRules
 from fireledger.runners.zone_package import load_packaged_zones
@@ -130,10 +131,13 @@ def test_next_many_is_the_start_of_the_range(recurrence: Recurrence, after: int,
 def test_the_cost_of_a_search_is_told_and_bounded(recurrence: Recurrence, instant: int) -> None:
     """Counting the steps changes no answer; a remembered answer costs none; no search takes more than the bound."""
     recurrence.previous_before(instant)
+    count, total, largest = SEARCH_COSTS.count, SEARCH_COSTS.steps, SEARCH_COSTS.largest
     answer, steps = recurrence.next_after_counted(instant)
     assert 0 <= steps <= SEARCH_STEPS_MAX
     assert recurrence.next_after_counted(instant) == (answer, 0)
     assert recurrence.next_after(instant) == answer
+    assert (SEARCH_COSTS.count - count, SEARCH_COSTS.steps - total) == (int(steps > 0), steps)
+    assert SEARCH_COSTS.largest == max(largest, steps)
 
 
 @pytest.mark.slow

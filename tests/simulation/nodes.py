@@ -12,7 +12,7 @@ from fireledger.domain.instants import MILLISECOND, Duration
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.ledger_fold import LedgerFold
-from fireledger.runners.clock import Bound, OnStep, SystemClock
+from fireledger.runners.clock import Bound, Clock, OnStep, SystemClock
 from fireledger.runners.control.commands import CommandWriter
 from fireledger.runners.control.model import Model
 from fireledger.runners.dispatcher import dispatcher as dispatcher_module
@@ -248,9 +248,9 @@ class DispatcherNode(Node):
         self.ownership = Insistent(leases)
         self.around.executors.position_of[self.runner_id] = self._position
 
-        def http_target(policy: TargetPolicy, *, connections_max: int) -> SimulatedHttpTarget:
+        def http_target(policy: TargetPolicy, *, connections_max: int, clock: Clock) -> SimulatedHttpTarget:
             """The HTTP target without sockets."""
-            del policy, connections_max
+            del policy, connections_max, clock
             return SimulatedHttpTarget(self.around.executors, self.runner_id)
 
         with mock.patch.object(dispatcher_module, "HttpTarget", http_target):

@@ -11,7 +11,7 @@ import pytest
 from tests.tidy.sources import CODE, LAYERS, ROOT, Source, at, findings, sample
 
 IMPORTERS: dict[str, tuple[str, ...]] = {
-    "aiohttp": ("runners.dispatcher.http_target", "runners.demo"),
+    "aiohttp": ("runners.dispatcher.http_target", "runners.control.outcome_server", "runners.demo"),
     "click": ("runners.cli",),
     "croniter": ("domain.recurrence.second_opinion",),
     "duckdb": ("projections",),
