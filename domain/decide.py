@@ -148,7 +148,7 @@ def _create_tenant(state: State, command: c.CreateTenant, inputs: Inputs) -> tup
         return Rejection(
             RejectionCode.TENANT_EXISTS,
             f'tenant "{state.tenant}" exists',
-            "change it: fireledger tenant amend TENANT",
+            f"change it: fireledger tenant amend {state.tenant}",
         )
     refused = check_settings(command.settings, inputs.zones.database(command.zone_sha256))
     if refused is not None:
@@ -182,7 +182,7 @@ def _create_trigger(state: State, command: c.CreateTrigger, inputs: Inputs) -> t
         return Rejection(
             RejectionCode.TRIGGER_EXISTS,
             f'trigger "{state.tenant}/{command.trigger}" exists',
-            "change it: fireledger trigger amend TENANT/TRIGGER",
+            f"change it: fireledger trigger amend {state.tenant}/{command.trigger}",
         )
     refused = _refuse_one_more(state, command.trigger) or _refuse_definition(state, command, inputs)
     if refused is not None:
@@ -310,7 +310,7 @@ def _pause_trigger(state: State, command: c.PauseTrigger) -> tuple[e.BookEntry, 
         return Rejection(
             RejectionCode.ALREADY_PAUSED,
             f'trigger "{state.tenant}/{command.trigger}" is paused already',
-            "resume it: fireledger trigger resume TENANT/TRIGGER",
+            f"resume it: fireledger trigger resume {state.tenant}/{command.trigger}",
         )
     if sum(pause.cause == "paused" for pause in trigger.pauses) >= PAUSES_MAX:
         return Rejection(
@@ -329,7 +329,7 @@ def _resume_trigger(state: State, command: c.ResumeTrigger, inputs: Inputs) -> t
         return Rejection(
             RejectionCode.NOT_PAUSED,
             f'trigger "{state.tenant}/{command.trigger}" is not paused',
-            "see its state: fireledger trigger show TENANT/TRIGGER",
+            f"see its state: fireledger trigger show {state.tenant}/{command.trigger}",
         )
     gives_up = _gives_up(trigger, inputs)
     owed_count = 0

@@ -6,6 +6,7 @@ second page. So the rules here aim at even shares and quick take-over, not at ex
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 import msgspec
@@ -20,9 +21,9 @@ LeaseKind = Literal["scheduler", "dispatcher"]
 
 EXPIRY_S = LEASE_EXPIRY / SECOND
 RENEWAL_S = LEASE_RENEWAL / SECOND
-WATCH_GAP_MAX_S = 2 * RENEWAL_S
+WATCH_GAP_RENEWALS_MAX = 2
 """After a longer pause in our own watching (an outage of the broker, a freeze) all peers are watched afresh."""
-SILENT_SURELY_S = 4 * EXPIRY_S
+SILENT_SURELY_EXPIRIES = 4
 """A heartbeat unchanged for this long has lapsed whatever its wall-clock expiry says: its clock was wrong."""
 
 
@@ -71,6 +72,13 @@ def partition_of(slot: int, partition_count: int) -> int:
     return slot * partition_count // SLOT_COUNT
 
 
+@lru_cache(maxsize=SLOT_COUNT)
+def slots_of(partition: int, partition_count: int) -> frozenset[int]:
+    """The slots that a partition holds."""
+    first, end = (-(-n * SLOT_COUNT // partition_count) for n in (partition, partition + 1))
+    return frozenset(range(first, end))
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A claim and its revision in the bucket."""
@@ -99,13 +107,15 @@ class Watch:
     The wall clock alone could be stepped; a revision that stands still cannot be misread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, expiry_s: float = EXPIRY_S, renewal_s: float = RENEWAL_S) -> None:
+        self._expiry_s = expiry_s
+        self._gap_max_s = WATCH_GAP_RENEWALS_MAX * renewal_s
         self._seen: dict[str, _Seen] = {}
         self._looked_at_s: float | None = None
 
     def look(self, peers: Mapping[str, Peer], monotonic_s: float) -> None:
         """Take note of a reading of all heartbeats made at ``monotonic_s``."""
-        afresh = self._looked_at_s is None or monotonic_s - self._looked_at_s > WATCH_GAP_MAX_S
+        afresh = self._looked_at_s is None or monotonic_s - self._looked_at_s > self._gap_max_s
         self._looked_at_s = monotonic_s
         before = {} if afresh else self._seen
         self._seen = {}
@@ -123,7 +133,7 @@ class Watch:
         """Whether the runner has certainly stopped owning anything. ``earliest`` is our clock's, microseconds."""
         silent_s = self.silent_s(peer.heartbeat.runner, monotonic_s)
         expired = earliest > peer.heartbeat.expires_at + peer.heartbeat.epsilon
-        return silent_s >= SILENT_SURELY_S or (silent_s >= EXPIRY_S and expired)
+        return silent_s >= SILENT_SURELY_EXPIRIES * self._expiry_s or (silent_s >= self._expiry_s and expired)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from functools import partial
 
 import msgspec
 
-from fireledger.domain.limits import LEASE_EXPIRY, PARTITION_COUNT_DEFAULT, SLOT_COUNT
+from fireledger.domain.instants import SECOND
+from fireledger.domain.limits import PARTITION_COUNT_DEFAULT, SLOT_COUNT
 
 from .clock import Clock, ClockHeld, Reading
 from .errors import BrokerUnavailable
@@ -30,6 +31,7 @@ from .lease_plan import (
     partition_of,
     plan,
     read_lease,
+    slots_of,
 )
 from .lifecycle import pause
 from .logs import get_log
@@ -84,8 +86,13 @@ class PartitionLeases:
         partition_count: int = PARTITION_COUNT_DEFAULT,
         generation: int = 1,
         handover_every_s: float = HANDOVER_EVERY_S,
+        expiry_s: float = EXPIRY_S,
+        renewal_s: float = RENEWAL_S,
     ) -> None:
-        """``partition_count`` is 1 to SLOT_COUNT; a higher ``generation`` than the running ones changes it for all."""
+        """``partition_count`` is 1 to SLOT_COUNT; a higher ``generation`` than the running ones changes it for all.
+
+        ``expiry_s`` and ``renewal_s`` must be the same for all runners of a kind.
+        """
         if not 1 <= partition_count <= SLOT_COUNT:
             raise ValueError(f'"{partition_count}" partitions; use 1 to {SLOT_COUNT}')
         self.looked = asyncio.Event()
@@ -102,7 +109,9 @@ class PartitionLeases:
         self._generation = generation
         self._handover_every_s = handover_every_s
         self._handover_at = clock.monotonic() + handover_every_s
-        self._watch = Watch()
+        self._expiry_s = expiry_s
+        self._renewal_s = renewal_s
+        self._watch = Watch(expiry_s=expiry_s, renewal_s=renewal_s)
         self._claims: dict[int, Held] = {}
         self._held_since: dict[int, float] = {}
         self._peers: dict[str, Peer] = {}
@@ -123,6 +132,12 @@ class PartitionLeases:
         if self._clock.monotonic() >= self._valid_until:
             return False
         return partition_of(slot, self._partition_count) in self.owned
+
+    def owned_slots(self) -> frozenset[int]:
+        """Every slot for which ``owns_slot`` is true now."""
+        if self._clock.monotonic() >= self._valid_until:
+            return frozenset()
+        return frozenset[int]().union(*(slots_of(n, self._partition_count) for n in self.owned))
 
     def epoch_of(self, slot: int) -> int:
         """The epoch of the claim under which the slot is owned; 0 when it is not."""
@@ -196,9 +211,9 @@ class PartitionLeases:
             self._revision = 0 if entry is None else entry.revision
             return False
         self._revision, self._reason = revision, reason
-        self._renew_at = began + RENEWAL_S
+        self._renew_at = began + self._renewal_s
         if not reason:
-            self._valid_until = began + EXPIRY_S - LAPSE_MARGIN_S
+            self._valid_until = began + self._expiry_s - LAPSE_MARGIN_S
             self._set_lapse_timer()
         return True
 
@@ -219,7 +234,7 @@ class PartitionLeases:
             active=not reason,
             reason=reason,
             epsilon=self._epsilon,
-            expires_at=0 if reading is None else reading.latest + LEASE_EXPIRY,
+            expires_at=0 if reading is None else reading.latest + round(self._expiry_s * SECOND),
             generation=self._generation,
             partition_count=self._partition_count,
         )
@@ -388,8 +403,8 @@ class PartitionLeases:
     def _next_lapse_s(self) -> float:
         """How long until some active peer could be found lapsed."""
         now = self._clock.monotonic()
-        left = [EXPIRY_S - self._watch.silent_s(name, now) for name in self._active if name in self._peers]
-        return max(OFFER_POLL_S, min(left, default=EXPIRY_S))
+        left = [self._expiry_s - self._watch.silent_s(name, now) for name in self._active if name in self._peers]
+        return max(OFFER_POLL_S, min(left, default=self._expiry_s))
 
     def _heartbeat_key(self, runner: str) -> str:
         return f"{self._kind}.runner.{runner}"

@@ -7,11 +7,11 @@ hold every instant once.
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, cast
 
 from ..instants import SECOND, Instant, to_datetime
 from ..zones import ZoneRules
@@ -44,7 +44,9 @@ class Recurrence:
 
     def __init__(self, search: _Search) -> None:
         self._search = search
-        self._after_counted = search.after_counted if isinstance(search, _CronSearch) else partial(_one_step, search)
+        counted = search.after_counted if isinstance(search, _CronSearch) else partial(_one_step, search)
+        # What searches find are instants: said once, since saying it of each answer takes long beside finding it.
+        self._after_counted = cast("Callable[[int], tuple[Instant | None, int]]", counted)
         # The last answer holds for every instant from its question up to itself: triggers that share a
         # schedule share the search. One tuple, replaced as a whole.
         self._window = _NO_WINDOW
@@ -54,12 +56,11 @@ class Recurrence:
         low, high, answer = self._window
         if low <= instant < high:
             return answer
-        found, steps = self._after_counted(instant)
+        answer, steps = self._after_counted(instant)
         SEARCH_COSTS.count += 1
         if steps > 1:
             SEARCH_COSTS.add_long(steps)
-        answer = None if found is None else Instant(found)
-        self._window = (instant, FAR_S if found is None else found, answer)
+        self._window = (instant, FAR_S if answer is None else answer, answer)
         return answer
 
     def next_after_counted(self, instant: int) -> tuple[Instant | None, int]:
@@ -70,12 +71,11 @@ class Recurrence:
         low, high, answer = self._window
         if low <= instant < high:
             return answer, 0
-        found, steps = self._after_counted(instant)
-        answer = None if found is None else Instant(found)
-        self._window = (instant, FAR_S if found is None else found, answer)
+        answer, steps = self._after_counted(instant)
         SEARCH_COSTS.count += 1
         if steps > 1:
             SEARCH_COSTS.add_long(steps)
+        self._window = (instant, FAR_S if answer is None else answer, answer)
         return answer, steps
 
     def next_many(self, instant: int, count: int) -> list[Instant]:
@@ -89,7 +89,7 @@ class Recurrence:
 
     def between(self, after: int, until: int) -> Iterator[Instant]:
         """The instants with ``after`` < instant <= ``until``, ascending; its cost is that of what is taken."""
-        return map(Instant, self._search.between(after, until))
+        return cast("Iterator[Instant]", self._search.between(after, until))
 
     def count(self, after: int, until: int) -> int:
         """How many instants ``between`` gives, exactly, without enumerating them."""

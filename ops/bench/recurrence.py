@@ -20,17 +20,23 @@ from zoneinfo import ZoneInfo
 from croniter import CroniterBadDateError, croniter
 from cronsim import CronSim
 
+from fireledger.domain.definition import Definition, seal_plain
 from fireledger.domain.instants import DAY, SECOND, Instant, parse_instant, to_datetime
+from fireledger.domain.limits import CAP_DEFAULT, HORIZON_MAX
+from fireledger.domain.owed import Timeline, count_owed, owed_runs
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.errors import MalformedSchedule
 from fireledger.domain.recurrence.recurrence import Recurrence, recurrence_of
 from fireledger.domain.recurrence.rules import GapRule, default_rules
+from fireledger.domain.state import Adoption, Pause, State, TriggerState, segment_of
+from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.zone_package import load_packaged_zones
 
 EXPRESSIONS = 2_000
 SEED = 3
 ROUNDS = 5
 STARTS = 8
+OUTAGE, OUTAGE_START = 31 * DAY, parse_instant("2026-10-01T00:00:00Z")
 STEPS = 8
 BLOCK = 100
 SEARCH_P50_MAX_US, SEARCH_P999_MAX_US, COUNT_MAX_US = 5.0, 200.0, 100.0
@@ -358,6 +364,40 @@ def counting() -> None:
         )
 
 
+def outage() -> None:
+    """What is owed after a month in which nothing was decided, and how many: jitter of a day, of what may fire 25."""
+    print(f"owed after {OUTAGE // DAY} days without a decision, jitter 24h, horizon 24h, best of {ROUNDS}")
+    for text in ("* * * * *", "* * * * * *"):
+        timeline = outage_timeline(text)
+        now = OUTAGE_START + OUTAGE
+        paused = (Pause(OUTAGE_START + DAY, now, "policy", "paused"),)
+        runs, with_pause, counted = (
+            min(clocked(owed, *arguments) for _ in range(ROUNDS)) / 1_000
+            for owed, arguments in (
+                (partial(owed_runs, keep=CAP_DEFAULT), (timeline, (), HORIZON_MAX, now)),
+                (partial(owed_runs, keep=CAP_DEFAULT), (timeline, paused, HORIZON_MAX, now)),
+                (count_owed, (timeline, now)),
+            )
+        )
+        print(
+            f"  {text:12} {count_owed(timeline, now):>10,} instants: judged in {runs:.2f} ms, "
+            f"at the end of a pause {with_pause:.2f} ms, counted in {counted:.2f} ms"
+        )
+
+
+def outage_timeline(text: str) -> Timeline:
+    """A trigger that was created when the outage began."""
+    schedule = parse_cron(text)
+    gap, fold = default_rules(schedule)
+    definition = Definition(
+        schedule=schedule, zone="Europe/Rome", gap=gap, fold=fold, target="nats:x", payload=seal_plain(b""), jitter=DAY
+    )
+    segment = segment_of(definition, OUTAGE_START, ZONES.sha256)
+    trigger = TriggerState(name="t", definition=definition, definition_page=2, segments=(segment,))
+    state = State(tenant="bench", adoptions=(Adoption(0, ZONES.sha256),), triggers={"t": trigger})
+    return Timeline(state, trigger, segment, ZoneLibrary(ZONES))
+
+
 def main() -> None:
     """Measure and print."""
     draw = random.Random(SEED)
@@ -369,6 +409,7 @@ def main() -> None:
     peers(cases)
     agreement(cases)
     counting()
+    outage()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from .trigger_preview import preview_trigger
 from .trigger_simulation import simulate_policy
 from .trigger_why import why_trigger
 
+_LIST_COLUMNS = ("trigger", "state", "suspended_until", "schedule", "zone", "next", "target")
 DATES_SHOWN_MAX = 10
 """Excluded dates that a trigger's text shows."""
 
@@ -211,7 +212,7 @@ def list_triggers(*, tenant: str, as_json: bool, place: Place) -> None:
         for row in rows:
             emit_json(row)
         return
-    emit_table(("trigger", "state", "schedule", "zone", "next", "target"), rows, empty=f"no triggers in {tenant}")
+    emit_table(_LIST_COLUMNS, rows, empty=f"no triggers in {tenant}")
 
 
 def _shortened(dates: Json) -> Json:

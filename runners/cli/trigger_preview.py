@@ -139,7 +139,7 @@ def asked_schedule(given: Mapping[str, Json], *, anchor: int) -> AskedSchedule:
 
 
 def _of_schedule(given: Mapping[str, Json], count: int, start: str | None) -> list[Row]:
-    after = realtime() if start is None else parse_instant(start)
+    after = realtime() if start is None else read_option("--from", start, parse_instant)
     asked = asked_schedule(given, anchor=after - after % SECOND)
     check_possible(asked.schedule, asked.zone, asked.gap, asked.fold, asked.excluded)
     recurrence = recurrence_of(asked.schedule, asked.zone, asked.gap, asked.fold)

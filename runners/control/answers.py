@@ -14,7 +14,7 @@ from fireledger.projections.book_text import definition_readable, schedule_text,
 from fireledger.projections.fires import FireRow
 
 from ..json_edge import Json, Jsonable
-from .policy_answers import failure_words, standing_answer, state_of, tenant_standing_answer
+from .policy_answers import failure_words, standing_answer, state_of, suspended_until, tenant_standing_answer
 
 NEXT_SHOWN = 3
 """Coming instants that an answer about a trigger shows."""
@@ -59,14 +59,14 @@ def fire_answer(row: FireRow) -> Answer:
     }
 
 
-def tenant_answer(book: Book) -> Answer:
-    """A tenant: its settings and where its book stands."""
+def tenant_answer(book: Book, *, now: int | None = None) -> Answer:
+    """A tenant: its settings and where its book stands, at ``now`` (None: the book's own)."""
     state = book.state
     assert state.settings is not None, "the caller looked"
     return {
         "tenant": book.tenant,
         **settings_readable(state.settings),
-        **tenant_standing_answer(state, state.now),
+        **tenant_standing_answer(state, state.now if now is None else now),
         "zone_data": state.zone_version,
         "triggers": sum(1 for trigger in state.triggers.values() if not trigger.deleted),
         "page": state.page,
@@ -111,6 +111,7 @@ def trigger_line(state: State, trigger: TriggerState, zones: ZoneLibrary, *, now
         "zone": trigger.definition.zone,
         "target": trigger.definition.target,
         "next": format_instant(following[0].scheduled) if following else None,
+        "suspended_until": _instant(suspended_until(state, trigger)),
     }
 
 

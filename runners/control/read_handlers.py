@@ -63,7 +63,7 @@ class ReadHandlers:
         book = await self._writer.catch_up(check_tenant(request.tenant))
         if book.state.settings is None:
             raise no_tenant(request.tenant)
-        return tenant_answer(book)
+        return tenant_answer(book, now=self._writer.now_for(book))
 
     async def list_tenants(self, content: dict[str, Json]) -> Answer:
         """Tenants by name."""

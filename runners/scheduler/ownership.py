@@ -11,6 +11,10 @@ class Ownership(Protocol):
         """Whether decisions for the slot's books are this runner's to make."""
         ...
 
+    def owned_slots(self) -> frozenset[int]:
+        """Every slot for which ``owns_slot`` is true now."""
+        ...
+
     def epoch_of(self, slot: int) -> int:
         """The epoch of the lease under which the slot is owned; goes into the page."""
         ...

@@ -13,7 +13,7 @@ from hashlib import sha256
 from fireledger.domain.book import Book, BrokenChain, Folded, page_now
 from fireledger.domain.identifiers import slot_of
 from fireledger.domain.instants import Instant
-from fireledger.domain.limits import PAGE_ENTRIES_MAX, SLOT_COUNT
+from fireledger.domain.limits import PAGE_ENTRIES_MAX
 from fireledger.domain.page import MalformedPage, PageInputs
 from fireledger.domain.recurrence.search_costs import SEARCH_COSTS
 from fireledger.domain.state import State
@@ -332,7 +332,7 @@ class Scheduler:
             return
         self._slots_stale = False
         before = self._slots
-        self._slots = frozenset(slot for slot in range(SLOT_COUNT) if self._ownership.owns_slot(slot))
+        self._slots = self._ownership.owned_slots()
         for slot in before - self._slots:
             for tenant in self._tenants_of.get(slot, ()):
                 self._books.drop(tenant)

@@ -240,6 +240,21 @@ class BookModel:
 
     # What is left
 
+    def at_rest(self) -> bool:
+        """Whether every attempt is observed, and no fire is open or waits."""
+        if self.unobserved:
+            return False
+        return not any(trigger.open or trigger.waiting for trigger in self.triggers.values())
+
+    def next_release(self, until: int) -> int:
+        """When something of the book is next released, ``until`` at the latest."""
+        found = until
+        for trigger in self.triggers.values():
+            if trigger.deciding and not trigger.exhausted:
+                for span in trigger.spans:
+                    found = min(found, trigger.next_release(span, until) or until)
+        return found
+
     def overdue(self, due_before: int, released_before: int) -> Iterable[str]:
         """What of all that was due or released before these instants is still not decided, released or finished."""
         for trigger in self.triggers.values():
@@ -373,8 +388,8 @@ class _Tick:
         if isinstance(entry, e.FireReleased):
             self._released(trigger, entry)
             return
-        may_wait = bool(trigger.open) or (entry.lane == "catch-up" and bool(trigger.waiting))
-        may_wait = may_wait and trigger.definition.overlap != "allow"
+        # A catch-up fire may wait for its lane's pace as well, of which the oracle knows only that it ends.
+        may_wait = entry.lane == "catch-up" or (bool(trigger.open) and trigger.definition.overlap != "allow")
         require(may_wait, "overlap", f"{text} waits for nothing")
         trigger.waiting[entry.scheduled] = entry.lane
         ahead = [at for at, lane in trigger.waiting.items() if lane == entry.lane == "on-time"]

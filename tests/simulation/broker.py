@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from fireledger.runners.errors import BrokerUnavailable
 from fireledger.runners.jetstream.buckets import Entry
@@ -146,13 +146,24 @@ class SimulatedBroker:
         return True
 
 
-@dataclass
+@dataclass(slots=True)
 class _Parcel(Generic[_T]):
-    """A request on its way."""
+    """A request on its way, and later its answer.
+
+    Most come back in time, so a timer is set only once something keeps one from it.
+    """
 
     act: Callable[[], _T]
     answer: "asyncio.Future[_T]"
     generation: int
+    deadline_s: float
+    found: _T | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    def give_up_in_time(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See to it that the sender hears by the deadline that there was no answer."""
+        if self.timer is None:
+            self.timer = loop.call_at(self.deadline_s, _time_out, self.answer)
 
 
 @dataclass
@@ -216,18 +227,35 @@ class Link:
         loop = asyncio.get_running_loop()
         if not self.broker.up:
             await self._wait_up(timeout_s)
-        parcel = _Parcel(act, loop.create_future(), self.broker.generation)
+        parcel = _Parcel(act, loop.create_future(), self.broker.generation, loop.time() + timeout_s)
+        trouble = self.trouble
         delay_s = self.delay_s()
-        if self.trouble.slow_requests and self.random.random() < self.trouble.slow_requests:
-            delay_s += self.random.uniform(0.2, 1.0) * self.trouble.slow_s
-        if not (self.trouble.lost_requests and self.random.random() < self.trouble.lost_requests):
-            self.later(delay_s, lambda: self._arrive(parcel))
-        timer = loop.call_later(timeout_s, _time_out, parcel.answer)
+        if trouble.slow_requests and self.random.random() < trouble.slow_requests:
+            delay_s += self.random.uniform(0.2, 1.0) * trouble.slow_s
+        if trouble.lost_requests and self.random.random() < trouble.lost_requests:
+            parcel.give_up_in_time(loop)
+        else:
+            self._send(loop, delay_s, parcel, self._arrive)
         try:
             answer: _T = await parcel.answer
         finally:
-            timer.cancel()
+            if parcel.timer is not None:
+                parcel.timer.cancel()
         return answer
+
+    def _send(
+        self, loop: asyncio.AbstractEventLoop, delay_s: float, parcel: _Parcel[_T], what: Callable[[_Parcel[_T]], None]
+    ) -> None:
+        if loop.time() + delay_s >= parcel.deadline_s:
+            parcel.give_up_in_time(loop)
+        loop.call_later(delay_s, self._travelled, parcel, what)
+
+    def _travelled(self, parcel: _Parcel[_T], what: Callable[[_Parcel[_T]], None]) -> None:
+        if self.frozen:
+            parcel.give_up_in_time(asyncio.get_running_loop())
+            self._waiting.append(lambda: what(parcel))
+        else:
+            what(parcel)
 
     async def _wait_up(self, timeout_s: float) -> None:
         try:
@@ -240,15 +268,18 @@ class Link:
         if parcel.generation != self.broker.generation:
             _disconnect(parcel.answer)
             return
-        answer = parcel.act()
-        if not (self.trouble.lost_answers and self.random.random() < self.trouble.lost_answers):
-            self.later(self.delay_s(), lambda: self._answer(parcel, answer))
+        parcel.found = parcel.act()
+        loop = asyncio.get_running_loop()
+        if self.trouble.lost_answers and self.random.random() < self.trouble.lost_answers:
+            parcel.give_up_in_time(loop)
+        else:
+            self._send(loop, self.delay_s(), parcel, self._answer)
 
-    def _answer(self, parcel: _Parcel[_T], answer: _T) -> None:
+    def _answer(self, parcel: _Parcel[_T]) -> None:
         if parcel.generation != self.broker.generation:
             _disconnect(parcel.answer)
         elif not parcel.answer.done():
-            parcel.answer.set_result(answer)
+            parcel.answer.set_result(cast("_T", parcel.found))
 
     def follow(self, reader: "SimulatedReader") -> None:
         """Tell the reader of what is stored from now on."""

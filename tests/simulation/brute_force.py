@@ -27,6 +27,7 @@ class Offsets:
     def __init__(self, content: bytes) -> None:
         self._zone = ZoneInfo.from_file(BytesIO(content))
         self._blocks: dict[int, int] = {}
+        self._instants: dict[int, int] = {}
 
     def at(self, at_s: int) -> int:
         """The offset in force at a second."""
@@ -41,6 +42,12 @@ class Offsets:
 
     def instant_of(self, local: int) -> int:
         """The first instant at which the clock shows ``local``; in a gap, shifted by the gap's width."""
+        found = self._instants.get(local)
+        if found is None:
+            found = self._instants[local] = self._first_that_shows(local)
+        return found
+
+    def _first_that_shows(self, local: int) -> int:
         local_s = local // SECOND
         offsets = sorted({self.at(local_s + hours * 3_600) for hours in range(-27, 28)}, reverse=True)
         for offset in offsets:

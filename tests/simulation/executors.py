@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from random import Random
 from types import TracebackType
 from typing import Literal
@@ -49,6 +50,8 @@ class Executors:
     position_of: dict[str, Callable[[], int]] = field(default_factory=dict[str, Callable[[], int]])
     script: Callable[[FireKey], float] | None = None
     """Given, tells how long each run takes (seconds); moods do not matter then."""
+    beat_s: float = 0.0
+    """Runs end at whole multiples of this, if it is not 0, so that many results come at once."""
 
     async def perform(self, key: FireKey, attempt: int, caller: str) -> Mood:
         """Do the work of one call and tell how it went."""
@@ -74,7 +77,11 @@ class Executors:
             return SILENT_S
         if mood == "slow":
             return self.random.uniform(0.5, SLOW_S_MAX)
-        return min(0.001 + self.random.expovariate(1 / WORK_S_MEAN), WORK_S_MAX)
+        took_s = min(0.001 + self.random.expovariate(1 / WORK_S_MEAN), WORK_S_MAX)
+        if self.beat_s == 0.0:
+            return took_s
+        now_s = asyncio.get_running_loop().time()
+        return ceil((now_s + took_s) / self.beat_s) * self.beat_s - now_s
 
 
 class ExecutorConnection:

@@ -41,6 +41,10 @@ Fault = Literal[
     "zone-adoption",
 ]
 
+OUTAGES_S = (20.0, 70.0, 200.0)
+OUTAGES_SKIPPED_S = (*OUTAGES_S, 1_300.0)
+"""Where nothing is due each few seconds, an outage has to be longer for several instants to be missed."""
+
 _Inject = Callable[["World"], Awaitable[None]]
 
 
@@ -59,11 +63,11 @@ async def _scheduler_crash(world: "World") -> None:
 
 async def _scheduler_outage(world: "World") -> None:
     """Every scheduler is gone for a while: what becomes due meanwhile is missed."""
-    down_s = world.random.choice((20.0, 70.0, 200.0))
+    down_s = world.random.choice(OUTAGES_SKIPPED_S if world.pace.skipping else OUTAGES_S)
     for node in world.schedulers:
         if node.running:
             await node.crash()
-    await wait(down_s)
+    await world.outage(down_s)
     for node in world.schedulers:
         if not node.running:
             node.start()

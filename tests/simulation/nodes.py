@@ -8,11 +8,12 @@ from random import Random
 from typing import cast
 from unittest import mock
 
-from fireledger.domain.instants import MILLISECOND, Duration
+from fireledger.domain.instants import MILLISECOND, Duration, Instant
+from fireledger.domain.limits import SLOT_COUNT
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.ledger_fold import LedgerFold
-from fireledger.runners.clock import Bound, Clock, OnStep, SystemClock
+from fireledger.runners.clock import Bound, Clock, OnStep, Reading, SystemClock
 from fireledger.runners.control.commands import CommandWriter
 from fireledger.runners.control.model import Model
 from fireledger.runners.dispatcher import dispatcher as dispatcher_module
@@ -23,6 +24,7 @@ from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.ledger import Ledger
 from fireledger.runners.jetstream.reader import PullReader
 from fireledger.runners.known_zones import KnownZones
+from fireledger.runners.lease_plan import EXPIRY_S, RENEWAL_S
 from fireledger.runners.leases import LeaseKind, PartitionLeases
 from fireledger.runners.scheduler.scheduler import Scheduler
 from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader, Trouble
@@ -30,6 +32,7 @@ from tests.simulation.executors import ExecutorConnection, Executors, SimulatedH
 
 PARTITION_COUNT = 4
 """Few, so that a hand-over moves many tenants and a look at the leases costs little."""
+EVERY_SLOT = frozenset(range(SLOT_COUNT))
 HANDOVER_EVERY_S = 45.0
 EPSILON_MIN = Duration(1 * MILLISECOND)
 EPSILON_MAX = Duration(40 * MILLISECOND)
@@ -71,6 +74,61 @@ class NodeTime:
         """Nothing is remembered."""
 
 
+class Sleepers:
+    """Who waits for an instant by a node's clock. After time was skipped they look at their clocks again."""
+
+    def __init__(self) -> None:
+        self._waits: dict[asyncio.Timeout, None] = {}
+
+    async def wait(self, seconds: float, wake: asyncio.Event | None) -> bool:
+        """Wait so long, until the event is set (True) or until time was skipped."""
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                self._waits[limit] = None
+                await (asyncio.Event() if wake is None else wake).wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._waits.pop(limit, None)
+        return True
+
+    def look(self) -> None:
+        """End all waits: a timer that is early only has its owner look at the clock."""
+        now_s = asyncio.get_running_loop().time()
+        for limit in tuple(self._waits):
+            limit.reschedule(now_s)
+        self._waits.clear()
+
+
+class LeaseClock:
+    """A node's clock as its leases see it: their steady clock is the loop's.
+
+    Idle stretches that a run skips pass on the node's clocks and not on this one, so that heartbeats go on where they
+    were. Leases measure nothing else with it.
+    """
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+
+    def now(self) -> Reading:
+        """Read the node's clock. Raises ClockHeld."""
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        """Seconds of the loop."""
+        return self._loop.time()
+
+    async def sleep_until(self, instant: Instant, wake: asyncio.Event | None = None) -> bool:
+        """Wait as the node's clock does."""
+        return await self._clock.sleep_until(instant, wake)
+
+    def take_step(self) -> int:
+        """Take the node's clock's step."""
+        return self._clock.take_step()
+
+
 @dataclass
 class Surroundings:
     """What every node of a run shares."""
@@ -81,6 +139,9 @@ class Surroundings:
     now: Callable[[], int]
     zones: ZoneLibrary
     failed: Callable[[BaseException], None]
+    expiry_s: float = EXPIRY_S
+    """Of leases; their renewal is as much slower or faster."""
+    sleepers: Sleepers = field(default_factory=Sleepers)
 
 
 @dataclass
@@ -100,8 +161,11 @@ class Node:
 
     def __post_init__(self) -> None:
         self.time = NodeTime(self.around.now, self.around.random)
-        self.clock = SystemClock(self.time, on_step=self.on_step, machine=self.time)
+        self.clock = self._new_clock()
         self.link = Link(self.around.broker, self.around.random)
+
+    def _new_clock(self) -> SystemClock:
+        return SystemClock(self.time, on_step=self.on_step, machine=self.time, wait=self.around.sleepers.wait)
 
     @property
     def running(self) -> bool:
@@ -119,7 +183,7 @@ class Node:
         self.count += 1
         self._stop = asyncio.Event()
         self.link = Link(self.around.broker, self.around.random)
-        self.clock = SystemClock(self.time, on_step=self.on_step, machine=self.time)
+        self.clock = self._new_clock()
         self._task = asyncio.get_running_loop().create_task(self.work(self._stop), name=self.runner_id)
         self._task.add_done_callback(self._ended)
 
@@ -153,6 +217,11 @@ class Node:
         """Run the runner until ``stop``."""
         raise NotImplementedError
 
+    @property
+    def position(self) -> int:
+        """How far the present process has read the log."""
+        raise NotImplementedError
+
     def heal(self) -> None:
         """Undo what was done to this node alone."""
         if not self.link.dead:
@@ -174,11 +243,13 @@ class Node:
         """This process's leases."""
         return PartitionLeases(
             cast("Bucket", SimulatedBucket(self.link)),
-            self.clock,
+            LeaseClock(self.clock),
             kind=kind,
             runner_id=self.runner_id,
             partition_count=PARTITION_COUNT,
             handover_every_s=HANDOVER_EVERY_S,
+            expiry_s=self.around.expiry_s,
+            renewal_s=self.around.expiry_s * RENEWAL_S / EXPIRY_S,
         )
 
 
@@ -199,6 +270,15 @@ class Insistent:
     def owns_slot(self, slot: int) -> bool:
         """Whether the slot is believed to be owned."""
         return self._insisting or self._leases.owns_slot(slot)
+
+    def owned_slots(self) -> frozenset[int]:
+        """Every slot that is believed to be owned."""
+        return EVERY_SLOT if self._insisting else self._leases.owned_slots()
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """The partitions by the leases."""
+        return self._leases.owned
 
     def epoch_of(self, slot: int) -> int:
         """The epoch by the leases."""
@@ -231,6 +311,11 @@ class SchedulerNode(Node):
         await _together(scheduler.run(stop), _once_ready(scheduler.ready, leases, stop))
 
     @property
+    def position(self) -> int:
+        """How far the present process has read the log."""
+        return 0 if self.scheduler is None else self.scheduler.fold.position
+
+    @property
     def fold(self) -> LedgerFold | None:
         """What the present process has folded."""
         return None if self.scheduler is None or not self.running else self.scheduler.fold
@@ -246,7 +331,7 @@ class DispatcherNode(Node):
         """Fold first, then own."""
         leases = self.leases("dispatcher")
         self.ownership = Insistent(leases)
-        self.around.executors.position_of[self.runner_id] = self._position
+        self.around.executors.position_of[self.runner_id] = lambda: self.position
 
         def http_target(policy: TargetPolicy, *, connections_max: int, clock: Clock) -> SimulatedHttpTarget:
             """The HTTP target without sockets."""
@@ -265,12 +350,22 @@ class DispatcherNode(Node):
             )
         await _together(dispatcher.run(stop), _once_ready(dispatcher.ready, leases, stop))
 
-    def _position(self) -> int:
+    @property
+    def position(self) -> int:
+        """How far the present process has read the log."""
+        return self._shown("position")
+
+    @property
+    def open_count(self) -> int:
+        """Released attempts without a result that it knows of."""
+        return self._shown("open")
+
+    def _shown(self, name: str) -> int:
         if self.dispatcher is None:
             return 0
-        position = self.dispatcher.snapshot()["position"]
-        assert isinstance(position, int)
-        return position
+        shown = self.dispatcher.snapshot()[name]
+        assert isinstance(shown, int)
+        return shown
 
 
 @dataclass
@@ -300,6 +395,11 @@ class ControlNode(Node):
         finally:
             following.cancel()
             stopping.cancel()
+
+    @property
+    def position(self) -> int:
+        """How far the present process has read the log."""
+        return 0 if self.model is None else self.model.position
 
     def state(self, tenant: str) -> State:
         """The tenant's book as control has it."""

@@ -5,6 +5,7 @@ It knows what the design says, reads pages with the domain's decoder, and decide
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 
 from fireledger.domain import entries as e
@@ -22,6 +23,8 @@ STAMP_EARLY = SECOND // 10
 STAMP_LATE = 10 * SECOND
 """A page takes effect when its stamp lies in [earliest - the first, latest + the second]."""
 RESEND_DELAY = 5 * SECOND
+_text_of = lru_cache(maxsize=1_024)(FireKey.__str__)
+"""Texts are made for every check, and mostly of the same few fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,16 @@ class Oracle:
         if found is None:
             found = self.books[tenant] = BookModel(tenant, Zones(self.zones), self.slack)
         return found
+
+    # Rest
+
+    def at_rest(self) -> bool:
+        """Whether every attempt is observed, and no fire is open or waits."""
+        return all(book.at_rest() for book in self.books.values())
+
+    def next_release(self, until: int) -> int:
+        """When something is next released, ``until`` at the latest."""
+        return min((book.next_release(until) for book in self.books.values()), default=until)
 
     # The log
 
@@ -105,50 +118,50 @@ class Oracle:
             book.results.setdefault((record.trigger, record.scheduled), []).append(noted)
 
     def _started(self, record: e.AttemptStarted, page: AttemptsPage, message: Stored) -> None:
-        key, identity = record.fire, (record.fire, record.attempt)
+        key, identity, text = record.fire, (record.fire, record.attempt), _text_of(record.fire)
         released = self.book(record.tenant).released.get((record.trigger, record.scheduled))
         if released is None and key in self._without_effect:
-            raise Violation("late-page-harmless", f"{key} is started, and only a page without effect releases it")
-        require(released is not None, "release-first", f"{key} is started and was never released")
+            raise Violation("late-page-harmless", f"{text} is started, and only a page without effect releases it")
+        require(released is not None, "release-first", f"{text} is started and was never released")
         before = self._starts.setdefault(identity, [])
         require(
-            record.resend == bool(before), "resend-guard", f"{key}: resend is {record.resend}, {len(before)} starts"
+            record.resend == bool(before), "resend-guard", f"{text}: resend is {record.resend}, {len(before)} starts"
         )
-        require(identity not in self._answered, "resend-guard", f"{key} is started and has its result")
+        require(identity not in self._answered, "resend-guard", f"{text} is started and has its result")
         if before:
             guard = before[-1].stamped_at + self._timeouts[identity] + RESEND_DELAY - self.slack.broker
             wrong = self.slack.early > 0
             early = guard - message.stamped_at
-            require(wrong or early <= 0, "resend-guard", f"{key} is sent again {early} us too early by {page.owner}")
+            require(wrong or early <= 0, "resend-guard", f"{text} is sent again {early} us too early by {page.owner}")
         before.append(message)
         self._timeouts[identity] = record.timeout
 
     def _result(self, record: e.AttemptResult) -> None:
         identity = (record.fire, record.attempt)
-        require(identity in self._starts, "started-first", f"{record.fire} has a result and no start")
+        require(identity in self._starts, "started-first", f"{_text_of(record.fire)} has a result and no start")
         self._answered.add(identity)
 
     # Calls
 
     def called(self, work: Work) -> None:
         """Take a call as an executor gets it."""
-        key, identity = work.key, (work.key, work.attempt)
+        key, identity, text = work.key, (work.key, work.attempt), _text_of(work.key)
         book = self.books.get(key.tenant)
         released = None if book is None else book.released.get((key.trigger, key.scheduled))
         assert book is not None
-        require(released is not None, "release-first", f"{key} is called and was never released")
+        require(released is not None, "release-first", f"{text} is called and was never released")
         assert released is not None
         starts = self._starts.get(identity, [])
         self._calls[identity] += 1
         require(
-            self._calls[identity] <= len(starts), "started-first", f"{key} is called more often than it was started"
+            self._calls[identity] <= len(starts), "started-first", f"{text} is called more often than it was started"
         )
-        require(released.sequence < starts[-1].sequence, "release-first", f"{key} was started before its release")
+        require(released.sequence < starts[-1].sequence, "release-first", f"{text} was started before its release")
         finished = book.finished.get((key.trigger, key.scheduled))
         known = finished is not None and finished[1] <= work.position
-        require(not known, "resend-guard", f"{key} is called by {work.caller}, which knows that it is over")
+        require(not known, "resend-guard", f"{text} is called by {work.caller}, which knows that it is over")
         early = released.release - work.began_at
-        require(early <= self.slack.early, "never-early", f"{key} is called {early} us before its release")
+        require(early <= self.slack.early, "never-early", f"{text} is called {early} us before its release")
         self._apart(work, book)
 
     def _apart(self, work: Work, book: BookModel) -> None:
@@ -163,5 +176,7 @@ class Oracle:
             theirs = book.released[each.key.trigger, each.key.scheduled]
             over = each.abandoned or (finished is not None and finished[0] == "unknown")
             allowed = "allow" in (mine.overlap, theirs.overlap)
-            require(over or allowed, "overlap", f"{work.key} runs while {each.key} does ({finished})")
+            require(
+                over or allowed, "overlap", f"{_text_of(work.key)} runs while {_text_of(each.key)} does ({finished})"
+            )
         running.append(work)

@@ -6,7 +6,7 @@ from unittest import mock
 
 from msgspec import structs
 
-from fireledger.domain import owed, page, tick
+from fireledger.domain import owed, page, trigger_decision
 from fireledger.domain.identifiers import FireKey
 from fireledger.domain.instants import Instant
 from fireledger.domain.jitter import release_of
@@ -51,7 +51,7 @@ def pause_ignored() -> AbstractContextManager[object]:
 
 def overlap_ignored() -> AbstractContextManager[object]:
     """What waits is released although a fire of its trigger is open."""
-    decision = tick.__dict__["_TriggerDecision"]
+    decision = trigger_decision.TriggerDecision
     close_windows = decision.__dict__["_close_windows"]
 
     def forgetful(self: object) -> None:
@@ -75,7 +75,7 @@ def resend_unguarded() -> AbstractContextManager[object]:
 
 def cap_off_by_one() -> AbstractContextManager[object]:
     """One more missed instant than the cap fires."""
-    decision = tick.__dict__["_TriggerDecision"]
+    decision = trigger_decision.TriggerDecision
     rightly = decision.__dict__["_caught_up"]
 
     def caught_up(self: object, missed: list[owed.Owed], *, has_on_time: bool) -> frozenset[int]:

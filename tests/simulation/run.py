@@ -3,6 +3,7 @@
 import sys
 import time
 
+from fireledger.domain.instants import HOUR
 from tests.simulation.world import Failed, Report, simulate
 
 
@@ -11,6 +12,7 @@ def lines(report: Report, took_s: float) -> list[str]:
     faults = ", ".join(f"{name} {count}" for name, count in sorted(report.faults.items()))
     return [
         f"seed {report.seed}, {report.hours:g} simulated hours in {took_s:.1f} s: every invariant held",
+        f"{report.skipped / HOUR:.1f} quiet hours were skipped",
         f"{report.fires} fires and {report.decisions} decisions, {report.calls} calls, {report.commands} commands",
         f"{report.pages} pages, {report.ineffective} of them without effect",
         f"{report.fault_count} faults injected: {faults or 'none'}",

@@ -1,5 +1,6 @@
 """Many seeds, one after the other, and what they came to together."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,20 +19,23 @@ class Total:
     runs: int = 0
     hours: float = 0.0
     fires: int = 0
+    pages: int = 0
     ineffective: int = 0
+    cpu_s: float = 0.0
     faults: Counter[Fault] = field(default_factory=Counter[Fault])
     failures: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         return (
-            f"{self.runs} seeds, {self.hours:.1f} simulated hours, {self.fires} fires,"
-            f" {self.faults.total()} faults injected, {self.ineffective} pages without effect"
+            f"{self.runs} seeds, {self.hours:.1f} simulated hours in {self.cpu_s:.1f} s of CPU: {self.fires} fires,"
+            f" {self.pages} pages, {self.ineffective} of them without effect, {self.faults.total()} faults injected"
         )
 
 
 def run_seeds(seeds: Iterable[int], hours: float) -> Total:
     """Run each seed for so many simulated hours."""
     total = Total()
+    began_s = time.process_time()
     for seed in seeds:
         total.runs += 1
         total.hours += hours
@@ -41,6 +45,8 @@ def run_seeds(seeds: Iterable[int], hours: float) -> Total:
             total.failures.append(str(failed))
         else:
             total.fires += report.fires
+            total.pages += report.pages
             total.ineffective += report.ineffective
             total.faults.update(report.faults)
+    total.cpu_s = time.process_time() - began_s
     return total

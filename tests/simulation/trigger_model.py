@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
@@ -13,6 +14,8 @@ from tests.simulation.brute_force import SECOND, Due, Offsets, offsets_of, plain
 LOOK_AHEAD = 26 * 3_600 * SECOND
 """How far the next instant is looked for; a gap longer than this counts as unlimited."""
 PIECE = 600 * SECOND
+_text_of = lru_cache(maxsize=1_024)(format_instant)
+"""Texts are made for every check, and mostly of the same few instants."""
 Class = Literal["taken", "quarantined", "paused-skip", "expired", "missed-paused", "missed", "on-time"]
 
 
@@ -37,6 +40,15 @@ class Zones:
         return offsets_of(self.library.database(sha), zone)
 
 
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    """A span's next release as it was found: by what, looking how far ahead; None: not until there."""
+
+    known: tuple[object, ...]
+    until: int
+    release: int | None
+
+
 @dataclass
 class Span:
     """A stretch under one schedule: instants in (after, until], decided in order."""
@@ -49,6 +61,9 @@ class Span:
     """The zone data by which the last decision was made."""
     covers: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     """By this zone data, local times up to this instant are decided, or an earlier definition's."""
+    upcoming: "Upcoming | None" = None
+    judged: dict[tuple[int, int, int], "Owed"] = field(default_factory=dict[tuple[int, int, int], "Owed"])
+    """Instants with release and tolerance, by the zone data and default jitters of the time."""
 
     def same_timing(self, other: Definition) -> bool:
         """Whether another definition leaves instants, releases and tolerance alone."""
@@ -103,7 +118,7 @@ class TriggerModel:
 
     def text(self, at: int) -> str:
         """An instant of this trigger for a message."""
-        return f"{self.tenant}/{self.name}/{format_instant(at)}"
+        return f"{self.tenant}/{self.name}/{_text_of(at)}"
 
     # Instants
 
@@ -156,15 +171,35 @@ class TriggerModel:
             found.append(each)
         return found
 
+    def next_release(self, span: Span, until: int) -> int | None:
+        """When the span's first undecided instant is released; None when that is not until ``until``.
+
+        What was found is kept until something is decided or declared that may change it.
+        """
+        known = (span.decided, span.until, len(span.covers), len(self.zones.adoptions), len(self.jitters))
+        found = span.upcoming
+        if found is None or found.known != known or (found.release is None and found.until < until):
+            due = next(self.undecided(span, until), None)
+            found = Upcoming(known, until, None if due is None else self.judged(span, due.at).release)
+            span.upcoming = found
+        return found.release
+
     def judged(self, span: Span, at: int) -> Owed:
         """An instant with its release and tolerance."""
+        key = (at, len(self.zones.adoptions), len(self.jitters))
+        found = span.judged.get(key)
+        if found is None:
+            found = span.judged[key] = self._judged(span, at)
+        return found
+
+    def _judged(self, span: Span, at: int) -> Owed:
         gap = self._gap(span, at)
         window = self._window(span, at)
         if gap is not None:
             window = min(window, gap)
         offset = 0
         if window:
-            key = f"{self.tenant}/{self.name}/{format_instant(at)}/0"
+            key = f"{self.tenant}/{self.name}/{_text_of(at)}/0"
             leading = int(sha256(key.encode()).hexdigest()[:16], 16) >> 11
             offset = window * leading // 2**53
         tolerance = span.definition.tolerance

@@ -1,17 +1,18 @@
 """What tenants ask for in a run: triggers of every kind, and commands, some aimed at the very instants that are due."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 from fireledger.domain import commands as c
-from fireledger.domain.definition import Definition, TenantSettings
+from fireledger.domain.definition import Definition, Retry, TenantSettings
 from fireledger.domain.instants import HOUR, MINUTE, SECOND, format_instant
 from fireledger.domain.state import State
+from fireledger.runners.lease_plan import EXPIRY_S
 from tests.unit.domain.given import changed, cron, every, once
 
 TENANTS = ("acme", "acme-north", "acme-south")
 ZONES = ("UTC", "Europe/Rome", "America/New_York")
-TRIGGERS_MAX = 12
 HTTP_TARGET = "http://executor.test/run"
 STARTS = (
     "2026-10-24T23:40:00Z",
@@ -31,11 +32,30 @@ class Pace:
     fires_per_hour: float
     faults_per_hour: float
     commands_per_hour: float
+    triggers_max: int
+    skipping: bool
+    """Whether quiet stretches are skipped (quiet.py), and faults and commands aimed at what lies between them."""
+    beat_s: float = 0.0
+    """Executors' runs end at multiples of this, in seconds; 0 for any time."""
+    expiry_s: float = EXPIRY_S
+    """When leases expire, in seconds."""
+    jittered: float = 0.6
+    """How many of the drawn jitter windows are not 0."""
 
 
-DENSE = Pace(fires_per_hour=1_500, faults_per_hour=150, commands_per_hour=240)
+DENSE = Pace(fires_per_hour=1_500, faults_per_hour=150, commands_per_hour=240, triggers_max=12, skipping=False)
 """For runs of minutes: as much goes wrong as in hours."""
-REAL = Pace(fires_per_hour=250, faults_per_hour=12, commands_per_hour=20)
+REAL = Pace(
+    fires_per_hour=340,
+    faults_per_hour=12,
+    commands_per_hour=20,
+    triggers_max=60,
+    skipping=True,
+    beat_s=0.25,
+    jittered=0.15,
+    expiry_s=10.0,
+)
+"""For runs of hours: most of what is scheduled is due together, every five minutes, as people like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +76,12 @@ _DENSE_FORMS = (
     _Form("once", 1),
 )
 _REAL_FORMS = (
-    _Form("* * * * *", 60),
-    _Form("*/5 * * * *", 12),
-    _Form("*/7 * * * *", 9),
-    _Form("every 90s", 40),
+    *(_Form("*/5 * * * *", 12),) * 3,
+    *(_Form("*/10 * * * *", 6),) * 6,
+    *(_Form("*/15 * * * *", 4),) * 2,
+    *(_Form("every 10m", 6),) * 3,
     _Form("every 11m", 6),
-    _Form("fixed", 8),
+    *(_Form("fixed", 6),) * 2,
     _Form("once", 1),
 )
 
@@ -73,18 +93,19 @@ class Workload:
         self._random = random
         self._pace = pace
         self._start = start
-        self._forms = _DENSE_FORMS if pace.fires_per_hour >= DENSE.fires_per_hour else _REAL_FORMS
+        self._forms = _REAL_FORMS if pace.skipping else _DENSE_FORMS
+        self._minutes = range(0, 60, 5 if pace.skipping else 1)
         self.tenants = TENANTS[: random.choice((1, 2, 2, 3))]
 
     def settings(self) -> TenantSettings:
         """A tenant's settings."""
-        return TenantSettings(default_jitter=self._random.choice((0, 0, 2 * SECOND, 20 * SECOND)))
+        return TenantSettings(default_jitter=self.jitter((2 * SECOND, 20 * SECOND)) or 0)
 
     def first_triggers(self) -> list[tuple[str, str, Definition]]:
         """Tenant, name and definition of the triggers that a run begins with."""
         made: list[tuple[str, str, Definition]] = []
         rate = 0.0
-        while rate < self._pace.fires_per_hour and len(made) < TRIGGERS_MAX:
+        while rate < self._pace.fires_per_hour and len(made) < self._pace.triggers_max:
             form = self._random.choice(self._forms)
             rate += form.per_hour
             name = f"t{len(made)}"
@@ -100,24 +121,34 @@ class Workload:
         zone = random.choice(ZONES)
         if form.text == "fixed":
             count = max(1, round(form.per_hour))
-            minutes = ",".join(str(minute) for minute in sorted(random.sample(range(60), count)))
+            minutes = ",".join(str(minute) for minute in sorted(random.sample(self._minutes, count)))
             hours = ",".join(str(hour) for hour in range(24))
             definition = cron(f"{minutes} {hours} * * *", zone)
         elif form.text == "once":
             at = now + random.randrange(1, 90) * 20 * SECOND + 2 * HOUR
             definition = once(format_instant(at // SECOND * SECOND)[:19], zone)
         elif form.text.startswith("every "):
-            anchor = format_instant((now // SECOND - random.randrange(60)) * SECOND)
+            anchor = format_instant(self._anchor(now))
             definition = every(form.text.removeprefix("every "), anchor)
         else:
             definition = cron(form.text, zone)
-        return self._with_policies(definition)
+        return self.policies(definition)
 
-    def _with_policies(self, definition: Definition) -> Definition:
+    def _anchor(self, now: int) -> int:
+        if self._pace.skipping:
+            return now // (10 * MINUTE) * 10 * MINUTE
+        return (now // SECOND - self._random.randrange(60)) * SECOND
+
+    def jitter(self, windows: tuple[int | None, ...]) -> int | None:
+        """One of the windows, or 0."""
+        return self._random.choice(windows) if self._random.random() < self._pace.jittered else 0
+
+    def policies(self, definition: Definition) -> Definition:
+        """The definition with every policy drawn anew."""
         choice = self._random.choice
         return changed(
             definition,
-            jitter=choice((None, 0, 0, 3 * SECOND, 40 * SECOND)),
+            jitter=self.jitter((None, 3 * SECOND, 40 * SECOND)),
             missed=choice(("fire-all", "fire-once-now", "skip")),
             cap=choice((1, 3, 25)),
             horizon=choice((30 * SECOND, 2 * MINUTE, 10 * MINUTE, HOUR)),
@@ -125,45 +156,22 @@ class Workload:
             overlap=choice(("skip", "queue", "allow")),
             outcome_window=choice((20 * SECOND, MINUTE)),
             timeout=choice((5 * SECOND, 10 * SECOND)),
+            retry=Retry(attempts=1),
             max_fires=choice((None, None, None, None, 6)),
             target=choice(("nats:work", HTTP_TARGET)),
         )
 
     def command(self, state: State, now: int) -> c.Command | None:
         """A command that fits the book more or less; None when there is nothing to ask."""
-        random = self._random
         names = sorted(state.triggers)
         if not names:
             return None
-        name = random.choice(names)
-        verb = random.choice(
-            ("amend", "amend", "policy", "jitter", "pause", "pause", "resume", "resume", "delete", "create", "tenant")
-        )
-        trigger = state.live(name)
-        match verb:
-            case "amend":
-                return c.AmendTrigger(trigger=name, definition=self.definition(now))
-            case "policy" if trigger is not None:
-                return c.AmendTrigger(trigger=name, definition=self._with_policies(trigger.definition))
-            case "jitter" if trigger is not None:
-                jitter = random.choice((None, 0, 5 * SECOND, 30 * SECOND))
-                return c.AmendTrigger(trigger=name, definition=changed(trigger.definition, jitter=jitter))
-            case "pause":
-                return c.PauseTrigger(trigger=name)
-            case "resume":
-                return c.ResumeTrigger(trigger=name, on_resume=random.choice(("policy", "policy", "skip")))
-            case "delete" if random.random() < 0.4:
-                return c.DeleteTrigger(trigger=name)
-            case "tenant":
-                return c.AmendTenant(settings=self.settings())
-            case _:
-                dead = [each for each in names if state.triggers[each].deleted]
-                new = random.choice(dead) if dead else f"n{len(names)}"
-                return (
-                    c.CreateTrigger(trigger=new, definition=self.definition(now), paused=random.random() < 0.2)
-                    if len(names) < 2 * TRIGGERS_MAX or dead
-                    else None
-                )
+        asked = Asked(self, state, now, self._random, self._random.choice(names))
+        return self._random.choice(ACTIONS)(asked) or _create(asked)
+
+    def room_for(self, count: int) -> bool:
+        """Whether a book may have one more trigger than so many."""
+        return count < 2 * self._pace.triggers_max
 
     def repair(self, state: State) -> list[c.Command]:
         """Commands that lift every quarantine, by amending the trigger."""
@@ -172,3 +180,70 @@ class Workload:
             for name, trigger in sorted(state.triggers.items())
             if trigger.quarantine is not None and not trigger.deleted
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an action is given: the book as control has it, and the name of one of its triggers, dead or alive."""
+
+    workload: Workload
+    state: State
+    now: int
+    random: Random
+    name: str
+
+
+Action = Callable[[Asked], c.Command | None]
+"""Makes a command, or None when it does not fit the trigger: one is created then."""
+
+
+def _amend(asked: Asked) -> c.Command:
+    return c.AmendTrigger(trigger=asked.name, definition=asked.workload.definition(asked.now))
+
+
+def _amend_policy(asked: Asked) -> c.Command | None:
+    trigger = asked.state.live(asked.name)
+    if trigger is None:
+        return None
+    return c.AmendTrigger(trigger=asked.name, definition=asked.workload.policies(trigger.definition))
+
+
+def _amend_jitter(asked: Asked) -> c.Command | None:
+    trigger = asked.state.live(asked.name)
+    if trigger is None:
+        return None
+    jitter = asked.workload.jitter((None, 5 * SECOND, 30 * SECOND))
+    return c.AmendTrigger(trigger=asked.name, definition=changed(trigger.definition, jitter=jitter))
+
+
+def _pause(asked: Asked) -> c.Command:
+    return c.PauseTrigger(trigger=asked.name)
+
+
+def _resume(asked: Asked) -> c.Command:
+    return c.ResumeTrigger(trigger=asked.name, on_resume=asked.random.choice(("policy", "policy", "skip")))
+
+
+def _delete(asked: Asked) -> c.Command | None:
+    return c.DeleteTrigger(trigger=asked.name) if asked.random.random() < 0.4 else None
+
+
+def _amend_tenant(asked: Asked) -> c.Command:
+    return c.AmendTenant(settings=asked.workload.settings())
+
+
+def _create(asked: Asked) -> c.Command | None:
+    """A trigger of a new name, or of one that was deleted."""
+    triggers = asked.state.triggers
+    dead = [name for name in sorted(triggers) if triggers[name].deleted]
+    if not dead and not asked.workload.room_for(len(triggers)):
+        return None
+    name = asked.random.choice(dead) if dead else f"n{len(triggers)}"
+    definition = asked.workload.definition(asked.now)
+    return c.CreateTrigger(trigger=name, definition=definition, paused=asked.random.random() < 0.2)
+
+
+ACTIONS: tuple[Action, ...] = (
+    _amend, _amend, _amend_policy, _amend_jitter, _pause, _pause, _resume, _resume, _delete, _create, _amend_tenant,
+)  # fmt: skip
+"""What tenants ask for; an action is drawn as often as it is listed."""

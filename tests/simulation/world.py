@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from heapq import heappop, heappush
 from random import Random
 from unittest import mock
 
 from fireledger.domain import commands as c
-from fireledger.domain.due import next_due
-from fireledger.domain.instants import MILLISECOND, SECOND, parse_instant
+from fireledger.domain.due import due_beside_waiting
+from fireledger.domain.instants import HOUR, MILLISECOND, SECOND, parse_instant
 from fireledger.domain.state import State, TriggerState
 from fireledger.domain.zones import ZoneDatabase, ZoneLibrary
 from fireledger.projections.ledger_fold import LedgerFold
@@ -28,8 +29,10 @@ from tests.simulation.broker import SimulatedBroker, wait
 from tests.simulation.executors import Executors
 from tests.simulation.faults import FAULTS, Fault
 from tests.simulation.invariants import require
-from tests.simulation.nodes import ControlNode, DispatcherNode, Node, SchedulerNode, Surroundings
+from tests.simulation.nodes import PARTITION_COUNT, ControlNode, DispatcherNode, Node, SchedulerNode, Surroundings
 from tests.simulation.oracle import Oracle
+from tests.simulation.quiet import AWAKE_BEFORE, SKIPPED_MIN, quiet_until
+from tests.simulation.sharing import SharedFolds
 from tests.simulation.virtual_time import run_virtually
 from tests.simulation.workload import DENSE, REAL, STARTS, ZONES, Pace, Workload
 
@@ -39,6 +42,10 @@ DECIDED_WITHIN = 15 * SECOND
 OUTCOME_WITHIN = 50 * SECOND
 """Without faults every due instant is decided within the first, and every fire has its outcome within the second."""
 FAULTS_AT_ONCE_MAX = 4
+UNAIMED = 0.25
+"""Of faults and commands that come in a quiet stretch, how many stay there. The others come when something is due."""
+LOOK_EVERY = SECOND // 5
+"""How often a run looks whether it is quiet."""
 EARLY_WHEN_LIED = 150 * MILLISECOND
 """What the witness accepts of a clock that runs ahead, and the broker's own skew."""
 BROKER_SKEW = 20 * MILLISECOND
@@ -58,6 +65,8 @@ class Report:
     commands: int = 0
     faults: Counter[Fault] = field(default_factory=Counter[Fault])
     digest: str = ""
+    skipped: int = 0
+    """Quiet time that was skipped, microseconds."""
     actions: Counter[str] = field(default_factory=Counter[str])
 
     @property
@@ -99,16 +108,17 @@ class Hooks:
     """Log lines by their action."""
     poisoned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Triggers that nobody can decide at present."""
+    shared: SharedFolds = field(default_factory=SharedFolds)
 
     def token_hex(self, size: int) -> str:
         """As ``secrets.token_hex``, from the seed."""
         return self.random.randbytes(size).hex()
 
-    def next_due(self, state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
+    def due_beside_waiting(self, state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
         """When the trigger is due, unless it is poisoned."""
         if (state.tenant, trigger.name) in self.poisoned:
             raise ValueError("poisoned")
-        return next_due(state, trigger, zones)
+        return due_beside_waiting(state, trigger, zones)
 
     @contextmanager
     def placed(self) -> Generator[None, None, None]:
@@ -121,7 +131,8 @@ class Hooks:
         with (
             mock.patch("fireledger.runners.identity.secrets", self),
             mock.patch("fireledger.runners.logs._NamedLog._write", note),
-            mock.patch("fireledger.domain.tick.next_due", self.next_due),
+            mock.patch("fireledger.domain.tick.due_beside_waiting", self.due_beside_waiting),
+            self.shared.placed(),
         ):
             yield
 
@@ -135,17 +146,23 @@ class World:
         self.pace = pace
         self.hours = hours
         self.poisoned = hooks.poisoned
+        self.shared = hooks.shared
         drawn = parse_instant(self.random.choice(STARTS)) + self.random.randrange(0, 60 * SECOND)
         self.start_at: int = drawn if start_at is None else start_at
+        self._origin = self.start_at
+        self._passing: asyncio.Future[None] | None = None
         self.loop = asyncio.get_running_loop()
         self.broker = SimulatedBroker(self.now)
         self.broker.offset = self.random.randint(-BROKER_SKEW, BROKER_SKEW)
         self.oracle = Oracle(zone_library())
         self.oracle.slack.broker = 2 * BROKER_SKEW + 10 * MILLISECOND
         self.executors = Executors(self.random, self.now, self._watched(self.oracle.called))
+        self.executors.beat_s = pace.beat_s
         self.workload = Workload(self.random, pace, self.start_at)
         self.failure: asyncio.Future[None] = self.loop.create_future()
-        around = Surroundings(self.broker, self.executors, self.random, self.now, zone_library(), self.fail)
+        self._around = around = Surroundings(
+            self.broker, self.executors, self.random, self.now, zone_library(), self.fail, pace.expiry_s
+        )
         self.schedulers = [SchedulerNode("scheduler-a", around, "hold"), SchedulerNode("scheduler-b", around, "accept")]
         self.dispatchers = [
             DispatcherNode("dispatcher-a", around, "accept"),
@@ -157,17 +174,40 @@ class World:
         self._faults: set[asyncio.Task[None]] = set()
         self._commands: set[asyncio.Task[None]] = set()
         self._request_count = 0
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._agenda_count = 0
+        self.partitions = frozenset(range(PARTITION_COUNT))
+        self.outage_until: int | None = None
+        """While every scheduler is gone: when they come back."""
 
     # Time and failure
 
     def now(self) -> int:
-        """True time in microseconds."""
-        return self.start_at + round(self.loop.time() * SECOND)
+        """True time in microseconds: what the loop has waited, and what was skipped."""
+        return self._origin + round(self.loop.time() * SECOND)
+
+    def skip(self, until: int) -> None:
+        """Let time pass up to an instant at once, although the loop waits for nothing."""
+        self.report.skipped += until - self.now()
+        self._origin += until - self.now()
+        self._around.sleepers.look()
+
+    @property
+    def faults_under_way(self) -> int:
+        """How many faults are in effect."""
+        return len(self._faults)
+
+    @property
+    def commands_under_way(self) -> int:
+        """How many commands have no answer yet."""
+        return len(self._commands)
 
     def fail(self, error: BaseException) -> None:
         """End the run with this error."""
         if not self.failure.done():
             self.failure.set_exception(error)
+            if self._passing is not None and not self._passing.done():
+                self._passing.set_result(None)
 
     def _watched(self, check: Callable[..., None]) -> Callable[..., None]:
         def watched(*args: object) -> None:
@@ -184,11 +224,13 @@ class World:
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, and raise what went wrong meanwhile."""
-        waiting = asyncio.ensure_future(wait(seconds))
-        try:
-            await asyncio.wait({waiting, self.failure}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
+        if not self.failure.done():
+            self._passing = passing = self.loop.create_future()
+            timer = self.loop.call_later(seconds, _over, passing)
+            try:
+                await passing
+            finally:
+                timer.cancel()
         if self.failure.done():
             self.failure.result()
 
@@ -225,20 +267,54 @@ class World:
             await self.do(tenant, c.CreateTrigger(trigger=name, definition=definition))
 
     async def _safety(self) -> None:
-        end_s = self.loop.time() + self.hours * 3_600
-        next_fault_s = self.loop.time() + self._gap_s(self.pace.faults_per_hour)
-        next_command_s = self.loop.time() + self._gap_s(self.pace.commands_per_hour)
-        while self.loop.time() < end_s:
-            await self.pass_time(max(0.0, min(next_fault_s, next_command_s, end_s) - self.loop.time()))
-            if self.loop.time() >= next_fault_s:
-                next_fault_s = self.loop.time() + self._gap_s(self.pace.faults_per_hour)
-                self._inject()
-            if self.loop.time() >= next_command_s:
-                next_command_s = self.loop.time() + self._gap_s(self.pace.commands_per_hour)
-                self.command_soon()
+        end = self.now() + round(self.hours * HOUR)
+        self._fault_later()
+        self._command_later()
+        while self.now() < end:
+            await self._pass_until(min(self._agenda[0][0], end))
+            while self._agenda[0][0] <= self.now():
+                _, _, act = heappop(self._agenda)
+                act()
 
-    def _gap_s(self, per_hour: float) -> float:
-        return self.random.expovariate(per_hour / 3_600)
+    def _at(self, at: int, act: Callable[[], None]) -> None:
+        self._agenda_count += 1
+        heappush(self._agenda, (at, self._agenda_count, act))
+
+    def _gap(self, per_hour: float) -> int:
+        return round(self.random.expovariate(per_hour) * HOUR)
+
+    def _fault_later(self) -> None:
+        def due() -> None:
+            """Plan the next one from here, and this one for when it matters."""
+            self._fault_later()
+            self._aim(self._inject)
+
+        self._at(self.now() + self._gap(self.pace.faults_per_hour), due)
+
+    def _command_later(self) -> None:
+        def due() -> None:
+            """Plan the next one from here, and this one for when it matters."""
+            self._command_later()
+            self._aim(self.command_soon)
+
+        self._at(self.now() + self._gap(self.pace.commands_per_hour), due)
+
+    def _aim(self, act: Callable[[], None]) -> None:
+        """Do it now; in the middle of a long and quiet stretch mostly around its end, when something is due."""
+        end = quiet_until(self) if self.pace.skipping else None
+        if end is None or self.random.random() < UNAIMED:
+            act()
+        else:
+            self._at(end + self.random.randint(-4 * SECOND, SECOND), act)
+
+    async def _pass_until(self, until: int) -> None:
+        """Let time pass up to an instant, quiet stretches at once."""
+        while (left := until - self.now()) > 0:
+            quiet = quiet_until(self) if self.pace.skipping else None
+            if quiet is not None and (end := min(quiet - AWAKE_BEFORE, until)) - self.now() > SKIPPED_MIN:
+                self.skip(end)
+            else:
+                await self.pass_time((min(left, LOOK_EVERY) if self.pace.skipping else left) / SECOND)
 
     def _inject(self) -> None:
         if len(self._faults) >= FAULTS_AT_ONCE_MAX:
@@ -282,6 +358,7 @@ class World:
         for book in self.oracle.books.values():
             left = list(book.overdue(now - DECIDED_WITHIN, now - OUTCOME_WITHIN))
             require(not left, "drains", "; ".join(left[:5]))
+        self.shared.alone = True
         again = LedgerFold(observing=False)
         for message in self.broker.log:
             again.apply(message)
@@ -350,9 +427,20 @@ class World:
             self.fail(error)
 
     async def until_next_due(self) -> None:
-        """Return a few milliseconds around the next whole second, when most things are due."""
-        until = SECOND - self.now() % SECOND
-        await wait(max(0.0, (until + self.random.randint(-10, 40) * MILLISECOND) / SECOND))
+        """Return a few milliseconds around what is due in the next seconds, else around the next whole second."""
+        left = self.oracle.next_release(self.now() + 10 * SECOND) - self.now()
+        if not (self.pace.skipping and 0 < left < 10 * SECOND):
+            left = SECOND - self.now() % SECOND
+        await wait(max(0.0, (left + self.random.randint(-10, 40) * MILLISECOND) / SECOND))
+
+    async def outage(self, seconds: float) -> None:
+        """Let an outage of every scheduler pass, unless one is started meanwhile; what is quiet of it is skipped."""
+        self.outage_until = until = self.now() + round(seconds * SECOND)
+        try:
+            while (left := until - self.now()) > 0 and not any(node.running for node in self.schedulers):
+                await wait(min(left, SECOND) / SECOND)
+        finally:
+            self.outage_until = None
 
     def trigger_names(self) -> list[tuple[str, str]]:
         """Tenant and name of every live trigger."""
@@ -369,6 +457,11 @@ class World:
         for tenant in self.workload.tenants:
             other = moved if self.control.state(tenant).zone_sha256 == packaged.sha256 else packaged
             await self.do(tenant, c.AdoptZoneData(version=other.version, sha256=other.sha256))
+
+
+def _over(passing: "asyncio.Future[None]") -> None:
+    if not passing.done():
+        passing.set_result(None)
 
 
 async def _run(seed: int, hours: float, pace: Pace, hooks: Hooks) -> Report:

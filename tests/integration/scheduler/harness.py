@@ -14,6 +14,7 @@ from fireledger.domain.definition import Definition, Overlap, TenantSettings, se
 from fireledger.domain.identifiers import book_subject, slot_of
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import MINUTE, SECOND
+from fireledger.domain.limits import SLOT_COUNT
 from fireledger.domain.page import AttemptsPage, MalformedPage, PageInputs, encode_attempts, encode_page
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.rules import default_rules
@@ -43,6 +44,10 @@ class OwnsEverything:
         """Yes."""
         del slot
         return True
+
+    def owned_slots(self) -> frozenset[int]:
+        """All."""
+        return frozenset(range(SLOT_COUNT))
 
     def epoch_of(self, slot: int) -> int:
         """A lease nobody granted."""

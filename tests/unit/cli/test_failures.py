@@ -154,6 +154,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
             "hint: write it as 2026-11-30T09:00:00Z\n"
         ),
     ),
+    "malformed preview start": (
+        ("trigger", "preview", "--cron", "0 9 * * *", "--from", "tomorrow"),
+        'error: --from "tomorrow" is not an instant\nhint: write it as 2026-11-30T09:00:00Z\n',
+    ),
     "malformed outage": (
         ("trigger", "simulate-policy", "acme/nightly", "--outage", "2026-11-30T09:00:00Z..later"),
         'error: --outage "later" is not an instant\nhint: write it as 2026-11-30T09:00:00Z\n',

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from fireledger.domain.limits import SLOT_COUNT
+
 
 class Owned:
     """Owns every slot but those in ``without``. ``change`` tells whoever asked to be told."""
@@ -13,6 +15,10 @@ class Owned:
     def owns_slot(self, slot: int) -> bool:
         """Whether the slot is owned."""
         return slot not in self.without
+
+    def owned_slots(self) -> frozenset[int]:
+        """Every slot for which ``owns_slot`` is true."""
+        return frozenset(slot for slot in range(SLOT_COUNT) if self.owns_slot(slot))
 
     def epoch_of(self, slot: int) -> int:
         """A constant epoch for what is owned."""

@@ -9,7 +9,7 @@ from fireledger.runners.errors import SettingsDiffer
 from fireledger.runners.lease_plan import (
     EXPIRY_S,
     RENEWAL_S,
-    SILENT_SURELY_S,
+    SILENT_SURELY_EXPIRIES,
     Claim,
     Heartbeat,
     Held,
@@ -73,7 +73,7 @@ def test_a_wall_clock_alone_takes_nothing_and_keeps_nothing_for_long() -> None:
     assert not watch.lapsed(ahead, 1.0, earliest=10**15)
     assert not watch.lapsed(ahead, EXPIRY_S + 1, earliest=1_050)
     assert watch.lapsed(ahead, EXPIRY_S + 1, earliest=1_051)
-    assert watch.lapsed(ahead, SILENT_SURELY_S, earliest=0)
+    assert watch.lapsed(ahead, SILENT_SURELY_EXPIRIES * EXPIRY_S, earliest=0)
 
 
 def test_after_a_pause_in_watching_everybody_is_watched_afresh() -> None:

@@ -1,0 +1,55 @@
+"""Entries and definitions in their outside forms."""
+
+import json
+from typing import cast, get_args
+
+import pytest
+from msgspec.structs import replace
+
+from fireledger.domain import entries as e
+from fireledger.domain.definition import Retry
+from fireledger.domain.instants import format_instant
+from fireledger.projections.book_text import definition_readable, entry_readable, factor_text, settings_readable
+from tests.golden.samples import PLAIN, SAMPLES, SETTINGS
+
+ENTRIES = {name: sample for name, sample in SAMPLES.items() if isinstance(sample, get_args(e.BookEntry))}
+T0 = 1_800_000_000_000_000
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_entry_has_a_json_form(name: str) -> None:
+    """The topic comes first, and no instant is left as a number."""
+    shown = entry_readable(cast("e.BookEntry", ENTRIES[name]))
+    assert next(iter(shown)) == "topic"
+    assert not [part for part in json.dumps(shown).split() if part.rstrip(',}]"').isdigit() and len(part) > 15]
+
+
+def test_the_entries_of_policies_are_readable() -> None:
+    """Spans, periods and retries are told in instants; whoever did it by name."""
+    spans = (e.Span(T0, T0 + 60_000_000),)
+    started = e.BackfillStarted(
+        trigger="t",
+        backfill="january",
+        start=T0,
+        end=T0 + 1,
+        only_missing=True,
+        rate_per_second=5,
+        grant_holder="ann",
+        fired=spans,
+    )
+    assert entry_readable(started)["fired"] == [{"first": "2027-01-15T08:00:00Z", "last": "2027-01-15T08:01:00Z"}]
+    period = e.SpendPeriodBegun(trigger=None, per="day", start=T0, end=T0)
+    assert entry_readable(period)["end"] == format_instant(T0)
+    retry = e.RetryScheduled(trigger="t", scheduled=T0, attempt=2, at=T0)
+    assert entry_readable(retry)["at"] == format_instant(T0)
+    asked = e.FireRequested(trigger="t", scheduled=T0, sequence=1, definition_page=2, by="ann")
+    assert entry_readable(asked)["by"] == "ann"
+
+
+def test_retries_and_shares_are_told_as_they_are_written() -> None:
+    """A factor as a decimal, a share in per cent, waits as durations."""
+    shown = definition_readable(replace(PLAIN, retry=Retry(attempts=3, base=1_500_000, factor=150, cap=60_000_000)))
+    told = (shown["max_attempts"], shown["retry_base"], shown["retry_factor"], shown["retry_cap"])
+    assert told == (3, "1s500ms", "1.5", "1m")
+    assert settings_readable(SETTINGS)["catch_up_share"] == "25%"
+    assert [factor_text(each) for each in (100, 110, 125, 200, 1_000)] == ["1", "1.1", "1.25", "2", "10"]
