@@ -164,13 +164,13 @@ def _stop_notes(state: State, trigger: TriggerState) -> Iterator[str]:
 def _owed_notes(state: State, trigger: TriggerState, found: Coming) -> Iterator[str]:
     if found.owed_count:
         how = "wait to be decided" if state.deciding(trigger) else "wait for the end of that"
-        yield f"not listed: {found.owed_count} earlier, which are released already and {how}"
+        yield f"not listed are those released already, {found.owed_count} in all, which {how}"
 
 
 def _limit_notes(trigger: TriggerState, found: Coming) -> Iterator[str]:
     limit = trigger.definition.max_fires
     if limit is not None and found.left is not None:
-        yield f"of --max-fires {limit}, {found.left} are left" if found.left else f"all of --max-fires {limit} are used"
+        yield f"{found.left} left of --max-fires {limit}" if found.left else f"all of --max-fires {limit} are used"
 
 
 def explanation_answer(explanation: Explanation) -> Answer:

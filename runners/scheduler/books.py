@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fireledger.domain.due import AT_ONCE, next_due
-from fireledger.domain.entries import BookEntry, ClockNoted
+from fireledger.domain.entries import AttemptRecord, AttemptStarted, BookEntry, ClockNoted
 from fireledger.domain.limits import OBSERVE_WITHIN
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
@@ -140,6 +140,12 @@ def _due_at(state: State, name: str, zones: ZoneLibrary) -> int | None:
         return next_due(state, trigger, zones)
     except _BAD_TRIGGER:
         return AT_ONCE
+
+
+def is_awaited(record: AttemptRecord, state: State) -> bool:
+    """Whether an attempt's record may let other fires of its trigger go: an outcome for which some wait."""
+    trigger = None if isinstance(record, AttemptStarted) else state.triggers.get(record.trigger)
+    return trigger is not None and bool(trigger.waiting)
 
 
 def touched(entries: tuple[BookEntry, ...], state: State) -> set[str]:

@@ -28,7 +28,7 @@ from ..known_zones import Reload, missing_zone_data
 from ..lifecycle import pause
 from ..logs import get_log
 from .admission import Admission
-from .books import OBSERVE_AFTER_S, OwnedBook, OwnedBooks, touched
+from .books import OBSERVE_AFTER_S, OwnedBook, OwnedBooks, is_awaited, touched
 from .commits import Commits
 from .drafts import Draft, draft_page
 from .leader_reads import FoldPosition, LeaderReads
@@ -188,10 +188,11 @@ class Scheduler:
             self._wake.set()
 
     def _note_attempts(self, folded: FoldedAttempts) -> None:
-        by_s = _now_s() + OBSERVE_AFTER_S
-        for tenant in {record.tenant for record in folded.page.records}:
-            if self._books.get(tenant) is not None:
-                self._books.observe_by(tenant, by_s)
+        now_s = _now_s()
+        for record in folded.page.records:
+            if self._books.get(record.tenant) is not None:
+                at_once = is_awaited(record, self.fold.book(record.tenant).state)
+                self._books.observe_by(record.tenant, now_s if at_once else now_s + OBSERVE_AFTER_S)
 
     def _note_page(self, folded: Folded) -> None:
         page, tenant = folded.page, folded.page.tenant

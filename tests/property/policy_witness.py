@@ -190,6 +190,16 @@ class Witness:
                 assert not any(spent >= amount for _, spent, amount in self._ceilings(entry.trigger))
                 self.stopped[entry.trigger].remove("suspended")
 
+    def spent(self, owner: Owner) -> dict[e.Period, tuple[int, int, int, int]]:
+        """Of each of the owner's ceilings the period, what was spent in it, and what was spent since it ended."""
+        found: dict[e.Period, tuple[int, int, int, int]] = {}
+        for (whose, per), spending in self.spending.items():
+            if whose == owner:
+                end = spending.period[1]
+                later = sum(cost for at, cost in spending.costs if at >= end)
+                found[per] = (*spending.period, spending.spent(), later)
+        return found
+
     def _ceilings(self, owner: Owner) -> list[tuple[int, int, int]]:
         """The end, what is spent and the amount of the owner's ceilings whose period is the present one."""
         own = [spending for (whose, _), spending in self.spending.items() if whose == owner]

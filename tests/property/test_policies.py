@@ -23,7 +23,7 @@ from fireledger.domain.owed import Timeline
 from fireledger.domain.page import PageInputs, Quarantine, decode_page
 from fireledger.domain.recurrence.recurrence import recurrence_of
 from fireledger.domain.rejections import Rejection
-from fireledger.domain.state import OpenFire
+from fireledger.domain.state import Ceiling, OpenFire, TriggerState
 from fireledger.domain.trigger_decision import TriggerDecision
 from tests.property.policy_witness import Witness
 from tests.unit.domain.given import TICK, Given, changed, create, cron, every
@@ -167,7 +167,7 @@ class World:
     def backfill(self, name: str, number: int) -> None:
         """Start a backfill over the last minutes, perhaps without a stretch in them."""
         end = self.book.state.now - number % 3 * MINUTE
-        start = end - (10 + number) * (MINUTE if number % 5 == 0 else 10 * SECOND)
+        start = end - (10 + number) * 10 * SECOND
         spans = (e.Span(start + 30 * SECOND, start + 55 * SECOND),) if number % 4 == 0 else ()
         rate = (1, 2, 1_000)[number % 3]
         self.ask(
@@ -313,8 +313,16 @@ def test_the_witness_finds_nothing(world: World) -> None:
     unended = {name: fire for name, fire in witness.fires.items() if not fire.ended}
     assert {name for name, fire in unended.items() if fire.attempt == 0} == waiting
     assert {name: (f.attempt, f.held, f.pending) for name, f in unended.items() if f.attempt} == opened
+    for trigger in world.book.state.triggers.values():
+        assert trigger.fired_count == witness.fired_counts[trigger.name]
+        assert _spent(trigger.ceilings) == witness.spent(trigger.name) or trigger.deleted
+    assert _spent(world.book.state.ceilings) == witness.spent(None)
     for fire in witness.fires.values():
         event(f"{fire.cause} {fire.ended or 'goes on'}")
+
+
+def _spent(ceilings: tuple[Ceiling, ...]) -> dict[e.Period, tuple[int, int, int, int]]:
+    return {each.per: (each.start, each.end, each.spent, each.later) for each in ceilings}
 
 
 @given(worlds())
@@ -322,7 +330,8 @@ def test_the_witness_finds_nothing(world: World) -> None:
 def test_what_is_due_is_decided(world: World) -> None:
     """Ticks at one now come to an end, and then nothing is due, and nothing is left to decide that is not due."""
     world.tick_out()
-    state, now = world.book.state, world.book.state.now
+    state = world.book.state
+    now = max(world.at, state.now)
     recorded = PageInputs(
         now=now, earliest=now, latest=now, clock_source="simulated", as_of=state.as_of, owner="w", as_of_read_at=now
     )
@@ -332,8 +341,14 @@ def test_what_is_due_is_decided(world: World) -> None:
         assert at is None or at > now
         decision = TriggerDecision(state, trigger, inputs, Allowances(state, now, {}, 0))
         decision.run()
-        # Tokens of a paced lane gather a while before a look is worth it.
-        assert all(isinstance(entry, e.FireReleased) and entry.lane != "on-time" for entry in decision.entries)
+        assert all(_may_wait(entry, trigger) for entry in decision.entries)
+
+
+def _may_wait(entry: e.BookEntry, trigger: TriggerState) -> bool:
+    """Tokens of a paced lane gather before a look is worth it; a shorter period begins when a suspension ends."""
+    if isinstance(entry, e.FireReleased):
+        return entry.lane != "on-time"
+    return isinstance(entry, e.SpendPeriodBegun) and trigger.suspended_until is not None
 
 
 @given(worlds())

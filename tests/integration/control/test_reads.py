@@ -144,7 +144,7 @@ async def test_a_preview_of_a_trigger_knows_its_limits(service: Service) -> None
     assert isinstance(notes, list)
     assert [str(note).split(":")[0].split(" since")[0] for note in notes] == [
         "the trigger is paused",
-        "of --max-fires 3, 3 are left",
+        "3 left of --max-fires 3",
     ]
 
 

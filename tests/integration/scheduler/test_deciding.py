@@ -8,7 +8,7 @@ import pytest
 
 from fireledger.domain import entries as e
 from fireledger.domain.commands import AmendTrigger
-from fireledger.domain.due import next_due
+from fireledger.domain.due import due_beside_waiting
 from fireledger.domain.identifiers import book_subject
 from fireledger.domain.instants import SECOND
 from fireledger.domain.state import State, TriggerState
@@ -127,9 +127,9 @@ async def test_one_bad_trigger_is_quarantined_and_the_others_go_on(
     def broken(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
         if trigger.name == "bad":
             raise ZeroDivisionError("no such luck")
-        return next_due(state, trigger, zones)
+        return due_beside_waiting(state, trigger, zones)
 
-    monkeypatch.setattr("fireledger.domain.tick.next_due", broken)
+    monkeypatch.setattr("fireledger.domain.tick.due_beside_waiting", broken)
     async with opened_desk(broker) as desk, scheduling(broker.login("scheduler")) as running:
         await desk.create("acme", "bad", "good")
         await until(lambda: len(desk.decided("acme")) >= 4, what="the good trigger fires")

@@ -4,11 +4,13 @@ import pytest
 
 from fireledger.domain.definition import Definition, Missed, Overlap, seal_plain
 from fireledger.domain.instants import MINUTE, Instant
-from fireledger.domain.preview import Previewed
+from fireledger.domain.page import Quarantine
+from fireledger.domain.preview import Previewed, coming
 from fireledger.domain.recurrence.schedule import IntervalSchedule
-from fireledger.runners.control.answers import changes, policy_sentence
+from fireledger.runners.control.answers import changes, policy_sentence, preview_notes
 from fireledger.runners.control.refusals import code_of, from_value_error
 from fireledger.runners.errors import BrokerUnavailable, RolledBack
+from tests.unit.domain.given import PAUSE, TICK, Given, create, cron
 
 
 def definition(missed: Missed, overlap: Overlap, *, horizon: int = 30 * MINUTE) -> Definition:
@@ -79,3 +81,44 @@ def test_a_value_error_of_no_known_kind_is_a_defect() -> None:
     """It is raised again rather than blamed on the caller."""
     with pytest.raises(ValueError, match="surprise"):
         from_value_error(ValueError("surprise"))
+
+
+def notes_of(book: Given) -> list[str]:
+    """What a preview of the trigger says besides."""
+    found = coming(book.state, book.trigger(), book.zones, now=book.at, count=10)
+    return preview_notes(book.state, book.trigger(), found)
+
+
+def test_a_preview_says_what_becomes_of_a_pause() -> None:
+    """Since when, by which policy what is released meanwhile is judged, and how many wait for that already."""
+    book = Given(create(cron("0 * * * *", missed="fire-all"))).given(PAUSE, at="09:10:00")
+    assert len(notes_of(book)) == 1
+    assert notes_of(book)[0].startswith("the trigger is paused since 2026-11-30T09:10:00Z: it fires again once")
+    assert "judged by its policy fire-all within the horizon 1h" in notes_of(book)[0]
+    book.at = book.instant("11:30:00")
+    assert notes_of(book)[1:] == ["not listed are those released already, 2 in all, which wait for the end of that"]
+
+
+def test_a_preview_says_what_becomes_of_a_quarantine() -> None:
+    """Why, how it ends, and that what is released meanwhile is skipped."""
+    book = Given(create(cron("0 * * * *")))
+    book.when(TICK, at="09:10:00", quarantine=(Quarantine("t", "ValueError: odd"),))
+    assert notes_of(book) == [
+        (
+            "the trigger is in quarantine (ValueError: odd): it fires again once it is amended, "
+            "and what is released until then is skipped"
+        )
+    ]
+
+
+def test_a_preview_says_how_many_fires_are_left() -> None:
+    """What is owed counts as the decision would have it; a used-up maximum is said as such."""
+    book = Given(create(cron("0 * * * *", max_fires=2)))
+    assert notes_of(book) == ["2 left of --max-fires 2"]
+    book.at = book.instant("10:10:00")
+    assert notes_of(book) == [
+        "not listed are those released already, 1 in all, which wait to be decided",
+        "1 left of --max-fires 2",
+    ]
+    book.ticks("10:10:00", "11:00:00")
+    assert notes_of(book) == ["all of --max-fires 2 are used"]

@@ -7,7 +7,7 @@ from fireledger.domain.book import Book, empty_book, fold_page, next_page, page_
 from fireledger.domain.commands import Command, CreateTenant, CreateTrigger
 from fireledger.domain.decide import decide
 from fireledger.domain.definition import Definition, TenantSettings, seal_plain
-from fireledger.domain.due import next_due
+from fireledger.domain.due import due_beside_waiting
 from fireledger.domain.identifiers import book_subject
 from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import SECOND, parse_instant
@@ -55,9 +55,9 @@ def _break(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     def broken(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
         if trigger.name in names:
             raise LookupError("gone " * 100)
-        return next_due(state, trigger, zones)
+        return due_beside_waiting(state, trigger, zones)
 
-    monkeypatch.setattr("fireledger.domain.tick.next_due", broken)
+    monkeypatch.setattr("fireledger.domain.tick.due_beside_waiting", broken)
 
 
 @pytest.mark.asyncio
