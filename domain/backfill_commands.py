@@ -12,6 +12,7 @@ from .limits import BACKFILL_SPANS_MAX, LANE_RATE_MAX, NAME_LENGTH_MAX
 from .owed import Timeline
 from .rejections import Rejection, RejectionCode, no_trigger
 from .state import Backfill, State, TriggerState, backfill_segment
+from .tick import guarded
 
 
 def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
@@ -26,7 +27,11 @@ def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tu
             f'backfill "{trigger.backfill.label}" of trigger "{name}" is under way',
             f"wait for it, or end it: fireledger backfill cancel {name}",
         )
-    refused = _refuse_values(command, inputs) or _refuse_count(state, trigger, command, inputs)
+    refused = (
+        _refuse_values(command, inputs)
+        or _refuse_quarantined(state, trigger, inputs)
+        or guarded(trigger.name, _refuse_count, state, trigger, command, inputs)
+    )
     if refused is not None:
         return refused
     started = e.BackfillStarted(
@@ -40,6 +45,18 @@ def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tu
         fired=command.fired,
     )
     return (started,)
+
+
+def _refuse_quarantined(state: State, trigger: TriggerState, inputs: Inputs) -> Rejection | None:
+    """Nobody can count the instants of a schedule that cannot be looked at."""
+    if trigger.quarantine is None and all(item.trigger != trigger.name for item in inputs.recorded.quarantine):
+        return None
+    name = f"{state.tenant}/{trigger.name}"
+    return Rejection(
+        RejectionCode.TRIGGER_STOPPED,
+        f'trigger "{name}" is in quarantine',
+        f"see why, and amend it: fireledger trigger show {name}",
+    )
 
 
 def _refuse_values(command: c.StartBackfill, inputs: Inputs) -> Rejection | None:

@@ -84,7 +84,8 @@ LANE_RATE_MAX = 100_000
 PACE_STEP = Duration(200 * MILLISECOND)
 """A paced lane is looked at about this often; between two looks its tokens gather."""
 FIRES_OPEN_MAX = 2_000
-"""Released fires of one trigger without an outcome; further ones wait, whatever the overlap rule says."""
+"""Released fires of one trigger without an outcome, even where they may overlap: an on-time fire is skipped then,
+cause overlap, and any other waits."""
 BACKFILL_WAITING_MAX = 1_000
 """Fires of one backfill that are decided ahead of their release."""
 BACKFILL_SPANS_MAX = 2_000

@@ -66,7 +66,8 @@ def tick(state: State, inputs: Inputs) -> tuple[e.BookEntry, ...]:
             continue
         decision = TriggerDecision(state, trigger, inputs, allowances)
         guarded(trigger.name, decision.run)
-        room = limit - len(entries)
+        # What is observed and follows from it stands in the page in any case.
+        room = max(0, limit - len(entries))
         if len(decision.entries) > room:
             entries.extend(decision.entries[: decision.cut(room)])
             break

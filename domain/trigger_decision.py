@@ -69,7 +69,7 @@ class TriggerDecision:
 
     def cut(self, room: int) -> int:
         """How many of the first ``entries`` fit into ``room`` and may be written without the others."""
-        return self._starts[max(0, bisect_right(self._starts, room) - 1)]
+        return self._starts[bisect_right(self._starts, room) - 1]
 
     def _emit(self, *entries: e.BookEntry) -> None:
         """Write entries that belong together, and to the ones before if these still await their fire."""

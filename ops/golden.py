@@ -14,6 +14,7 @@ from tests.golden.histories import FOLDER as HISTORIES
 from tests.golden.histories import history_of, to_text
 from tests.golden.samples import SAMPLES
 from tests.golden.schema import fields_of, layout_of
+from tests.golden.second_book import second_book
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
 
@@ -54,10 +55,11 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 5
     print(f"{entries} values and {layouts} layouts added")
-    history = HISTORIES / "first-book.json"
-    if not history.exists():
-        history.write_text(to_text(history_of(first_book())), "ascii")
-        print(f"{history.name} recorded")
+    for name, book in {"first-book": first_book, "second-book": second_book}.items():
+        history = HISTORIES / f"{name}.json"
+        if not history.exists():
+            history.write_text(to_text(history_of(book())), "ascii")
+            print(f"{history.name} recorded")
     return 0
 
 

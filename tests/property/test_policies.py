@@ -32,6 +32,7 @@ STARTS = ("2026-10-24T21:30:00Z", "2027-03-27T22:40:00Z", "2026-11-30T22:30:00Z"
 """Around midnight of Rome's autumn and spring and of a month's end, and a plain morning."""
 ZONES = ("UTC", "Europe/Rome")
 NAMES = ("a", "b", "c")
+PERIODS: tuple[e.Period, ...] = ("day", "week", "month")
 GENEROUS = {"catch-up": 10_000, "backfill": 10_000}
 KINDS: tuple[e.ResultKind | None, ...] = (
     "succeeded", "succeeded", "retryable", "retryable", "timeout", "held", "final", "accepted", None,
@@ -119,8 +120,7 @@ class World:
             case "ceiling":
                 owner = name if number % 2 else None
                 amounts = (None, 0, 3, 40, None)
-                per = ("day", "week", "month")[number % 3]
-                self.ask(c.SetCeiling(trigger=owner, per=per, amount=amounts[number // 6 % 5]))
+                self.ask(c.SetCeiling(trigger=owner, per=PERIODS[number % 3], amount=amounts[number // 6 % 5]))
             case "quarantine":
                 self.book.when(TICK, at=self.at, quarantine=(Quarantine(name, "broken"),))
             case "release" | "cancel":
@@ -180,7 +180,10 @@ class World:
     def about_a_fire(self, action: Action) -> None:
         """Release or cancel some fire, or one that never was."""
         triggers = self.book.state.triggers.values()
-        named = [(t.name, fire.scheduled, fire.sequence) for t in triggers for fire in (*t.open, *t.waiting)]
+        named = [
+            *((t.name, fire.scheduled, fire.sequence) for t in triggers for fire in t.open),
+            *((t.name, fire.scheduled, fire.sequence) for t in triggers for fire in t.waiting),
+        ]
         held = [(t.name, fire.scheduled, fire.sequence) for t in triggers for fire in t.open if fire.held]
         wanted = held if held and action.number % 3 else named or [("a", self.at, 7)]
         trigger, scheduled, sequence = wanted[action.number % len(wanted)]

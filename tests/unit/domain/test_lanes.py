@@ -23,9 +23,9 @@ def behind(
     return book.when(TICK, at=book.start + minutes * MINUTE + 30 * SECOND, allowances=allowances)
 
 
-def per_minute(**changes: object) -> Definition:
+def per_minute() -> Definition:
     """One fire a minute, whatever is missed, overlapping."""
-    return cron("* * * * *", missed="fire-all", overlap="allow", tolerance=SECOND, **changes)
+    return cron("* * * * *", missed="fire-all", overlap="allow", tolerance=SECOND)
 
 
 def released(book: Given) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 from fireledger.domain import entries as e
 from fireledger.domain.definition import TenantSettings
 from fireledger.domain.instants import SECOND
+from fireledger.domain.page import Quarantine
 from tests.unit.domain.given import TICK, Given, create, cron, every, result, started
 
 
@@ -70,6 +71,20 @@ def test_observed_entries_stand_first_and_always_fit() -> None:
     ]
     with pytest.raises(AssertionError):
         book.when(TICK, at="09:02:01", observed=observed, entry_limit=3)
+
+
+def test_what_follows_from_observations_may_fill_the_page() -> None:
+    """Ends and quarantines beyond the limit leave no room for decisions, which the next page makes."""
+    book = Given(*(create(every("1m", overlap="allow"), name) for name in ("a", "b", "c", "d", "e"))).given(
+        TICK, at="09:01:00"
+    )
+    named = tuple(Quarantine(name, "broken") for name in ("a", "b"))
+    observed = (result("09:01:00", "09:01:02", 10, "succeeded", trigger="a"),)
+    book.when(TICK, at="09:02:00", observed=observed, entry_limit=2, quarantine=named)
+    book.then(
+        "observed a 09:01:00 succeeded", "finished a 09:01:00 succeeded", "TriggerQuarantined a", "TriggerQuarantined b"
+    )
+    book.when(TICK, at="09:02:00", entry_limit=2).then("released c 09:02:00 on-time", "released d 09:02:00 on-time")
 
 
 def test_the_oldest_due_is_not_starved_by_a_cut() -> None:
