@@ -65,8 +65,11 @@ def _suspensions(state: State, trigger: TriggerState) -> list[int]:
 
 
 def _retries(state: State, trigger: TriggerState) -> list[int]:
-    waiting = [(fire.retry_at, fire.lane) for fire in trigger.open if fire.retry_at is not None]
-    return [max(at, lane_ready_at(state, trigger, lane)) for at, lane in waiting]
+    return [
+        max(fire.retry_at, lane_ready_at(state, trigger, fire.lane))
+        for fire in trigger.open
+        if fire.retry_at is not None
+    ]
 
 
 def _releases(state: State, trigger: TriggerState, zones: ZoneLibrary) -> list[int]:

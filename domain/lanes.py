@@ -100,7 +100,7 @@ def waiting_ready_at(state: State, trigger: TriggerState) -> int | None:
 
     What a page is allowed of the shared rates, and shedding, are not in the book.
     """
-    lanes = {fire.lane for fire in trigger.waiting}
+    lanes: set[Lane] = {fire.lane for fire in trigger.waiting}
     return min((lane_ready_at(state, trigger, lane) for lane in lanes), default=None)
 
 

@@ -29,6 +29,7 @@ from .logs import get_log
 from .runner_state import Blocked, Seen, StateReport
 from .scheduler.pacing import LaneRates
 from .scheduler.scheduler import Scheduler
+from .scheduler.status import figures_of
 from .zone_store import load_zones, store_packaged_zones
 
 BEGINNING = Checkpoint(0, b"")
@@ -115,9 +116,10 @@ async def run_scheduler(options: RunnerOptions, stop: asyncio.Event) -> None:
         )
 
         def look() -> Seen:
-            """Which books the scheduler cannot decide."""
-            blocked = scheduler.snapshot().blocked
-            return Seen(blocked=tuple(Blocked(each.tenant, each.reason) for each in blocked))
+            """Which books the scheduler cannot decide, and its figures."""
+            status = scheduler.snapshot()
+            blocked = tuple(Blocked(each.tenant, each.reason) for each in status.blocked)
+            return Seen(blocked=blocked, figures=figures_of(status))
 
         report = runtime.report("scheduler", look)
         await _together(stop, scheduler.run(stop), _once_ready(scheduler.ready, leases, stop), report.run(stop))
@@ -141,12 +143,13 @@ async def run_dispatcher(options: RunnerOptions, stop: asyncio.Event) -> None:
         )
 
         def look() -> Seen:
-            """How many fires the dispatcher cannot call yet."""
+            """How many fires the dispatcher cannot call yet, and its figures."""
             snapshot = dispatcher.snapshot()
             waiting, calling = snapshot["waiting"], snapshot["calling"]
             assert isinstance(waiting, int), "a number of fires"
             assert isinstance(calling, int), "a number of calls"
-            return Seen(calls_waiting=waiting, calls_under_way=calling)
+            figures = {name: value for name, value in snapshot.items() if type(value) is int}
+            return Seen(calls_waiting=waiting, calls_under_way=calling, figures=figures)
 
         report = runtime.report("dispatcher", look)
         await _together(stop, dispatcher.run(stop), _once_ready(dispatcher.ready, leases, stop), report.run(stop))

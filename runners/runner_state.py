@@ -1,13 +1,14 @@
-"""What a runner tells of itself beside its heartbeat: what it cannot get done, for ``status``.
+"""What a runner tells of itself beside its heartbeat, for ``status``: what it cannot get done, and its figures.
 
-One key a runner in the bucket ``leases``, written only when there is something to tell or no longer something to tell.
+One key a runner in the bucket ``leases``, written at once when there is something to tell or no longer something to
+tell, and now and then when figures have changed.
 It counts while the runner's heartbeat does.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -23,6 +24,8 @@ LOOK_EVERY_S = 1.0
 """How often a runner is looked at."""
 TELL_EVERY_S = 10.0
 """How often numbers are written anew while there is something to tell."""
+FIGURES_EVERY_S = 30.0
+"""How often figures are written that have changed."""
 WAITING_LONG_S = 10
 """Calls that wait for less are a burst: many fires due at once wait a moment for their turn."""
 STOP_WITHIN_S = 0.5
@@ -39,7 +42,7 @@ class Blocked(msgspec.Struct, frozen=True, array_like=True):
 class RunnerState(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="topic", tag="runner.state.v1"
 ):
-    """What a runner cannot get done.
+    """What a runner cannot get done, and its ``figures`` by name: counts since the process began, and present numbers.
 
     ``calls_waiting`` fires wait for a place to be called from, and some have without a break since ``waiting_since``
     (microseconds); ``calls_under_way`` have one. ``blocked`` names the first books that nothing can be decided in.
@@ -50,6 +53,7 @@ class RunnerState(
     calls_under_way: int = 0
     waiting_since: int | None = None
     blocked: tuple[Blocked, ...] = ()
+    figures: dict[str, int] = {}
 
     @property
     def quiet(self) -> bool:
@@ -63,11 +67,12 @@ class RunnerState(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A look at a runner: fires that wait for a call, calls under way, and books that are blocked."""
+    """A look at a runner: fires that wait for a call, calls under way, books that are blocked, and figures by name."""
 
     calls_waiting: int = 0
     calls_under_way: int = 0
     blocked: tuple[Blocked, ...] = ()
+    figures: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def state_key(kind: LeaseKind, runner: str) -> str:
@@ -115,8 +120,7 @@ class StateReport:
     async def turn(self) -> None:
         """Look once, and write what is news."""
         state = self._state(self._look())
-        due = not state.quiet and self._clock.monotonic() >= self._told_at + TELL_EVERY_S
-        if not (due or state.news_since(self._told)):
+        if not (self._due(state) or state.news_since(self._told)):
             return
         with suppress(BrokerUnavailable):
             written = await self._bucket.put_if(self._key, msgspec.json.encode(state), self._revision)
@@ -127,6 +131,13 @@ class StateReport:
                 return
             self._revision, self._told, self._told_at = written, state, self._clock.monotonic()
 
+    def _due(self, state: RunnerState) -> bool:
+        """Whether numbers that have changed are old enough to be written anew."""
+        waited_s = self._clock.monotonic() - self._told_at
+        if not state.quiet and waited_s >= TELL_EVERY_S:
+            return True
+        return state.figures != self._told.figures and (waited_s >= FIGURES_EVERY_S or not self._told.figures)
+
     def _state(self, seen: Seen) -> RunnerState:
         waited_long = self._waits_since(seen)
         return RunnerState(
@@ -135,6 +146,7 @@ class StateReport:
             calls_under_way=seen.calls_under_way if waited_long else 0,
             waiting_since=self._waiting_since if waited_long else None,
             blocked=seen.blocked,
+            figures=dict(seen.figures),
         )
 
     def _waits_since(self, seen: Seen) -> bool:

@@ -106,8 +106,12 @@ class Status:
                 )
             names = {beat.runner for beat in alive}
             note_states([state for state in states if state.runner in names], found)
-            stale = sorted(beats, key=lambda beat: beat.runner)[:SHOWN_MAX]
-            shown.extend(_runner(kind, beat, fresh=beat in alive) for beat in stale)
+            figures = {state.runner: state.figures for state in states}
+            listed = sorted(beats, key=lambda beat: beat.runner)[:SHOWN_MAX]
+            shown.extend(
+                {**_runner(kind, beat, fresh=beat in alive), "figures": {**figures.get(beat.runner, {})}}
+                for beat in listed
+            )
         return shown
 
     def _book_status(self, reading: Reading | None, found: Problems) -> Answer:

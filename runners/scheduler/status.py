@@ -42,5 +42,11 @@ class SchedulerStatus(msgspec.Struct, frozen=True, kw_only=True):
     blocked: tuple[BlockedBook, ...]
 
 
+def figures_of(status: SchedulerStatus) -> dict[str, int]:
+    """The status's counts and numbers by name; instants, texts and what ``blocked`` names left out."""
+    fields = msgspec.structs.asdict(status)
+    return {name: value for name, value in fields.items() if type(value) is int and not name.endswith("_at")}
+
+
 BLOCKED_SHOWN_MAX = 20
 """Blocked books that a status names."""

@@ -7,11 +7,11 @@ import pytest
 from tests.simulation.seeds import SIMULATED, run_seeds
 
 DENSE_BLOCK = 20
-DENSE_SEEDS = 120
+DENSE_SEEDS = 80
 DENSE_HOURS = 0.03
 """About two simulated minutes dense with faults, and as long again without."""
-DAY_BLOCK = 5
-DAY_SEEDS = 80
+DAY_BLOCK = 4
+DAY_SEEDS = 40
 DAY_HOURS = 6.0
 """At an ordinary pace, with 250 fires and a dozen faults an hour; quiet stretches are skipped."""
 LONG_DENSE_BLOCK = 40

@@ -188,3 +188,18 @@ async def test_what_a_killed_runner_said_is_forgotten(service: Service, report: 
     stop.set()
     await asyncio.wait_for(other.run(stop), 5)
     assert [entry.key for entry in await bucket.entries("scheduler.state.")] == ["scheduler.state.scheduler-test"]
+
+
+async def test_a_runners_figures_are_in_the_status(service: Service, report: Report) -> None:
+    """The first figures are told at once, and what changes soon after is told later; they are no problem."""
+    figures = {"searches": 7}
+    reporting = await report("scheduler", Seen(figures=figures))
+    await reporting.turn()
+    figures["searches"] = 8
+    await reporting.turn()
+    answer = await service.ask("status")
+    runners = answer["runners"]
+    assert isinstance(runners, list)
+    told = {str(each["runner"]): each["figures"] for each in runners if isinstance(each, dict)}
+    assert told["scheduler-test"] == {"searches": 7}
+    assert await details(service) == []
