@@ -26,7 +26,7 @@ EXPECTED = (
     ("fireledger up", ("ready data=",)),
     ("fireledger tenant create", ("acme", "acme/report", "Z", "After an outage", "still open")),
     ("--zone Europe/Rome --from", ("2027-03-27T01:30:00Z", "2027-03-28T01:30:00Z", "2027-03-29T00:30:00Z")),
-    ("fireledger fires list", ("report   fired  on-time", "failed")),
+    ("fireledger fires list", ("report", "on-time", "failed")),
     ("fireledger trigger pause", ("acme/report", "page 1", "trigger.paused", "fire.released")),
     ("kill %1", ()),
 )

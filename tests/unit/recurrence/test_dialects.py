@@ -125,7 +125,7 @@ def test_other_dialects_are_refused_by_name(dialect: str) -> None:
     with pytest.raises(MalformedSchedule) as caught:
         parse_schedule("0 9 * * *", dialect)
     assert caught.value.message == f'the dialect "{dialect}" is not known'
-    assert caught.value.hint == "use unix, quartz or aws"
+    assert caught.value.hint == "use unix, quartz, aws or rrule"
     with pytest.raises(MalformedSchedule, match="is not known"):
         parse_cron("0 9 * * *", dialect)
 
