@@ -2,13 +2,16 @@
 
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from . import commands as c
 from . import entries as e
 from .backfill import backfill_count
+from .backfill_range import joined_spans, undecided_spans
 from .by_hand import refuse_text
 from .inputs import Inputs
 from .instants import format_instant
-from .limits import BACKFILL_SPANS_MAX, LANE_RATE_MAX, NAME_LENGTH_MAX
+from .limits import BACKFILL_FIRES_MAX, BACKFILL_SPANS_MAX, LANE_RATE_MAX, NAME_LENGTH_MAX
 from .owed import Timeline
 from .rejections import Rejection, RejectionCode, no_trigger
 from .state import Backfill, State, TriggerState, backfill_segment
@@ -16,7 +19,10 @@ from .tick import guarded
 
 
 def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tuple[e.BookEntry, ...] | Rejection:
-    """Begin a backfill, if somebody granted as many fires as it would make."""
+    """Begin a backfill, if somebody granted as many fires as it would make.
+
+    Instants that the trigger's schedules have still to decide are left to them.
+    """
     trigger = state.live(command.trigger)
     if trigger is None:
         return no_trigger(state.tenant, command.trigger)
@@ -27,11 +33,12 @@ def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tu
             f'backfill "{trigger.backfill.label}" of trigger "{name}" is under way',
             f"wait for it, or end it: fireledger backfill cancel {name}",
         )
-    refused = (
-        _refuse_values(command, inputs)
-        or _refuse_quarantined(state, trigger, inputs)
-        or guarded(trigger.name, _refuse_count, state, trigger, command, inputs)
-    )
+    refused = _refuse_values(command, inputs) or _refuse_quarantined(state, trigger, inputs)
+    if refused is not None:
+        return refused
+    undecided = guarded(trigger.name, undecided_spans, state, trigger, command.start, command.end, inputs.zones)
+    fired = joined_spans((*command.fired, *undecided))
+    refused = guarded(trigger.name, _refuse_count, state, trigger, replace(command, fired=fired), inputs)
     if refused is not None:
         return refused
     started = e.BackfillStarted(
@@ -42,7 +49,7 @@ def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tu
         only_missing=command.only_missing,
         rate_per_second=command.rate_per_second,
         grant_holder=command.by,
-        fired=command.fired,
+        fired=fired,
     )
     return (started,)
 
@@ -108,17 +115,20 @@ def _refuse_count(state: State, trigger: TriggerState, command: c.StartBackfill,
         return Rejection(
             RejectionCode.VALUE_REFUSED,
             f'trigger "{name}" has nothing to backfill from {format_instant(command.start)} '
-            f"to {format_instant(command.end)}",
-            f"see what it would fire: fireledger backfill preview {name}",
+            f"to {format_instant(command.end)} that its schedule does not decide itself",
+            f"see what a range would fire: fireledger backfill preview {name} --from INSTANT --to INSTANT",
         )
     grant = state.granted("backfill", trigger.name)
     if grant is not None and count <= grant.value:
         return None
     granted = "nobody granted a backfill" if grant is None else f"{grant.value} are granted"
+    grantable = count <= BACKFILL_FIRES_MAX
     return Rejection(
         RejectionCode.GRANT_MISSING,
         f'this backfill of trigger "{name}" would make {count} fires, and {granted}',
-        f"grant it: fireledger backfill grant {name} --fires {count} --holder NAME",
+        f"grant it: fireledger backfill grant {name} --fires {count} --holder NAME"
+        if grantable
+        else f"give a shorter range: one backfill can be granted {BACKFILL_FIRES_MAX} fires",
     )
 
 

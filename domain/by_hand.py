@@ -58,10 +58,21 @@ def _refuse_stopped(state: State, trigger: TriggerState) -> Rejection | None:
     elif trigger.quarantine is not None:
         why, hint = "is in quarantine", f"see why, and amend it: fireledger trigger show {name}"
     else:
-        until = max(at for at in (state.suspended_until, trigger.suspended_until) if at is not None)
-        why = f"is suspended until {format_instant(until)}: its spend ceiling is used up"
-        hint = "raise the ceiling: fireledger trigger ceiling, or fireledger tenant ceiling"
+        why, hint = _suspension_words(state, trigger)
     return Rejection(RejectionCode.TRIGGER_STOPPED, f'trigger "{name}" {why}', hint)
+
+
+def _suspension_words(state: State, trigger: TriggerState) -> tuple[str, str]:
+    """Until when and by whose ceiling a trigger is suspended, and how to raise it: the one that holds for longer."""
+    own, tenants = trigger.suspended_until or 0, state.suspended_until or 0
+    until, ceilings = (tenants, state.ceilings) if tenants >= own else (own, trigger.ceilings)
+    whose, path = ("tenant", state.tenant) if tenants >= own else ("trigger", f"{state.tenant}/{trigger.name}")
+    used = [ceiling.per for ceiling in ceilings if ceiling.exhausted and ceiling.end == until]
+    per = used[0] if used else "PERIOD"
+    return (
+        f"is suspended until {format_instant(until)}: a spend ceiling of the {whose} is used up",
+        f"raise it: fireledger {whose} ceiling {path} --per {per} --amount N",
+    )
 
 
 def release_fire(state: State, command: c.ReleaseFire) -> tuple[e.BookEntry, ...] | Rejection:

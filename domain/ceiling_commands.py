@@ -22,7 +22,7 @@ def set_ceiling(state: State, command: c.SetCeiling, inputs: Inputs) -> tuple[e.
         if trigger is None:
             return no_trigger(state.tenant, command.trigger)
     before = state.ceilings if trigger is None else trigger.ceilings
-    refused = _refuse_amount(command, before)
+    refused = _refuse_amount(state.tenant, command, before)
     if refused is not None:
         return refused
     known = _ceiling_of(before, command.per)
@@ -74,14 +74,15 @@ def _ceiling_of(ceilings: tuple[Ceiling, ...], per: e.Period) -> Ceiling | None:
     return next((ceiling for ceiling in ceilings if ceiling.per == per), None)
 
 
-def _refuse_amount(command: c.SetCeiling, before: tuple[Ceiling, ...]) -> Rejection | None:
+def _refuse_amount(tenant: str, command: c.SetCeiling, before: tuple[Ceiling, ...]) -> Rejection | None:
     if command.amount is None:
         if _ceiling_of(before, command.per) is not None:
             return None
+        shown = f"tenant show {tenant}" if command.trigger is None else f"trigger show {tenant}/{command.trigger}"
         return Rejection(
             RejectionCode.CEILING_MISSING,
             f"there is no ceiling per {command.per}",
-            "see which there are: fireledger trigger show, or fireledger tenant show",
+            f"see which there are: fireledger {shown}",
         )
     if 0 <= command.amount <= AMOUNT_MAX:
         return None

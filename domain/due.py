@@ -25,7 +25,7 @@ def next_due(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | N
 
 def waiting_due(state: State, trigger: TriggerState) -> int | None:
     """From when on the book lets a waiting fire of the trigger go; None: none waits, or something stops them all."""
-    if not trigger.waiting or not state.deciding(trigger) or _blocked(trigger):
+    if not trigger.waiting or not state.deciding(trigger) or blocked(trigger):
         return None
     return waiting_ready_at(state, trigger)
 
@@ -48,7 +48,8 @@ def exhausted(trigger: TriggerState) -> bool:
     return limit is not None and trigger.fired_count >= limit
 
 
-def _blocked(trigger: TriggerState) -> bool:
+def blocked(trigger: TriggerState) -> bool:
+    """Whether the overlap rule, or the bound of open fires, keeps a further fire of the trigger from its release."""
     open_count = len(trigger.open)
     return open_count > 0 and (trigger.definition.overlap != "allow" or open_count >= FIRES_OPEN_MAX)
 

@@ -182,7 +182,8 @@ class Span(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 class BackfillStarted(Entry, frozen=True, kw_only=True, tag="backfill.started.v1"):
     """The instants in [start, end) fire again or for the first time, at a rate, in their own lane.
 
-    ``only_missing`` leaves out the instants in ``fired``, the stretches that had fired when it was asked for.
+    The instants in ``fired`` are left out: stretches that the schedule had still to decide when it began, and with
+    ``only_missing`` those that had fired when it was asked for.
     """
 
     trigger: str

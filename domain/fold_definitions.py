@@ -6,7 +6,7 @@ from . import entries as e
 from .ceilings import begun
 from .draft import Draft
 from .due import exhausted
-from .marks import without_spent_pauses
+from .marks import with_stop, without_spent_pauses
 from .state import (
     Adoption,
     Backfill,
@@ -141,7 +141,7 @@ def trigger_deleted(draft: Draft, entry: e.TriggerDeleted) -> None:
 def trigger_quarantined(draft: Draft, entry: e.TriggerQuarantined) -> None:
     """Nothing of the trigger is decided until it is amended."""
     trigger = draft.trigger(entry.trigger)
-    pauses = (*trigger.pauses, Pause(draft.now, None, "skip", "quarantined"))
+    pauses = with_stop(trigger.pauses, Pause(draft.now, None, "skip", "quarantined"))
     draft.put(replace(trigger, quarantine=entry.cause, pauses=pauses))
 
 
@@ -151,11 +151,11 @@ def suspended(draft: Draft, entry: e.TriggerSuspended) -> None:
     if entry.trigger is None:
         suspensions = draft.state.suspensions
         if draft.state.suspended_until is None:
-            suspensions = (*needed_suspensions(suspensions, draft.triggers), begun_now)
+            suspensions = with_stop(needed_suspensions(suspensions, draft.triggers), begun_now)
         draft.state = replace(draft.state, suspended_until=entry.until, suspensions=suspensions)
         return
     trigger = draft.trigger(entry.trigger)
-    pauses = trigger.pauses if trigger.suspended_until is not None else (*trigger.pauses, begun_now)
+    pauses = trigger.pauses if trigger.suspended_until is not None else with_stop(trigger.pauses, begun_now)
     draft.put(replace(trigger, suspended_until=entry.until, pauses=pauses))
 
 
@@ -177,7 +177,8 @@ def _suspension_end(draft: Draft, entry: e.SuspensionEnded, until: int | None) -
 
 
 def _suspensions_ended(pauses: tuple[Pause, ...], end: int) -> tuple[Pause, ...]:
-    return tuple(replace(p, end=max(p.start, end)) if p.end is None and p.cause == "suspended" else p for p in pauses)
+    ended = (replace(p, end=end) if p.end is None and p.cause == "suspended" else p for p in pauses)
+    return tuple(pause for pause in ended if pause.end is None or pause.end > pause.start)
 
 
 def ceiling_changed(draft: Draft, entry: e.CeilingSet | e.SpendPeriodBegun) -> None:

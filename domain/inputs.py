@@ -13,12 +13,14 @@ class Inputs:
 
     ``recorded`` goes into the page as it is; ``observed`` become the page's first entries; ``zones`` is
     content-addressed by the state's time-zone hash, hence no input of its own. ``due`` names the triggers
-    that may have something due: it only saves work, and None (look at every trigger) gives the same entries.
+    that may have something due beside fires that wait, and ``waiting`` those in which a waiting fire may be released:
+    both only save work, and ``due`` None (look at every trigger) gives the same entries.
     """
 
     recorded: PageInputs
     zones: ZoneLibrary
     observed: tuple[AttemptObserved, ...] = ()
     due: frozenset[str] | None = None
+    waiting: frozenset[str] = frozenset()
     request_id: str = ""
     request_sha256: bytes = b""

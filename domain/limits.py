@@ -115,6 +115,9 @@ SEGMENTS_MAX = 64
 """Amended schedules of one trigger that still owe instants; the next amendment waits for the scheduler."""
 PAUSES_MAX = 64
 """Pauses of one trigger that still touch undecided instants; the next pause waits for the scheduler."""
+STOPS_MAX = 64
+"""Suspensions of one trigger or tenant, and quarantines of one trigger, that still touch undecided instants; beyond it
+the two oldest count as one, with what lies between them."""
 WAITING_MAX = 2_000
 """Decided fires of one trigger that wait for release; more are dropped by entry."""
 CAUSE_LENGTH_MAX = 200

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from .limits import EARLIER_MARKS_MAX, MARK_KEPT
+from .limits import EARLIER_MARKS_MAX, MARK_KEPT, STOPS_MAX
 from .rezone import goes_by_local_time
-from .state import Mark, Segment, State, TriggerState
+from .state import Mark, Pause, Segment, State, TriggerState
 
 
 def marked(
@@ -42,3 +42,17 @@ def without_spent_pauses(trigger: TriggerState) -> TriggerState:
     earliest = min(segment.decided for segment in trigger.segments)
     kept = tuple(pause for pause in trigger.pauses if pause.end is None or pause.end > earliest)
     return trigger if len(kept) == len(trigger.pauses) else replace(trigger, pauses=kept)
+
+
+def with_stop(pauses: tuple[Pause, ...], begun: Pause) -> tuple[Pause, ...]:
+    """The pauses and a suspension or quarantine that begins: STOPS_MAX of its cause at most, the two oldest made one.
+
+    A trigger that is rarely due keeps them all until it is. What lay between the oldest two was decided when the
+    first of them ended, unless no scheduler ran.
+    """
+    same = [pause for pause in pauses if pause.cause == begun.cause]
+    if len(same) < STOPS_MAX:
+        return (*pauses, begun)
+    first, second = same[:2]
+    others = tuple(pause for pause in pauses if pause is not second)
+    return (*(replace(pause, end=second.end) if pause is first else pause for pause in others), begun)

@@ -40,7 +40,8 @@ class PageInputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     ``now`` is the page's instant; ``earliest`` and ``latest`` the writer's clock interval; ``as_of`` the
     LEDGER sequence up to which attempts are observed; ``as_of_read_at`` the earliest instant at which the
-    stream leader was asked for it (0: not asked); ``allowances`` releases granted per lane; ``step`` an
+    stream leader was asked for it (0: not asked); ``allowances`` releases granted per lane; ``trigger_limit`` how many
+    triggers are looked at in which something is due beside fires that wait; ``step`` an
     accepted clock step in microseconds; ``owner`` and ``epoch`` the writer and its lease.
     """
 
@@ -54,6 +55,7 @@ class PageInputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     as_of_read_at: int = 0
     allowances: dict[str, int] = {}
     entry_limit: int = 10_000
+    trigger_limit: int = 10_000
     shedding_level: int = 0
     logic_version: int = 1
     quarantine: tuple[Quarantine, ...] = ()

@@ -1,6 +1,6 @@
 """A scheduler's tick: everything that is due in one book at one instant (DESIGN section 5, rules 1 to 7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
@@ -60,8 +60,12 @@ def tick(state: State, inputs: Inputs) -> tuple[e.BookEntry, ...]:
     entries.extend(following)
     state = fold_entries(state, following, recorded.now)
     allowances = Allowances(state, recorded.now, recorded.allowances, recorded.shedding_level)
-    for due in _due_in_order(state, inputs):
+    looked_at = 0
+    for due in _due_in_order(state, inputs, allowances):
         trigger = due.trigger
+        looked_at += not due.only_waits
+        if looked_at > recorded.trigger_limit and not due.only_waits:
+            continue
         if due.only_waits and not allowances.allow_any(trigger.waiting):
             continue
         decision = TriggerDecision(state, trigger, inputs, allowances)
@@ -105,7 +109,7 @@ class _Due:
         return self.at, self.oldest, self.trigger.name
 
 
-def _due_in_order(state: State, inputs: Inputs) -> list[_Due]:
+def _due_in_order(state: State, inputs: Inputs, allowances: Allowances) -> list[_Due]:
     """The triggers in which something is due, in the order in which they are decided."""
     now = inputs.recorded.now
     observed = {entry.trigger for entry in inputs.observed}
@@ -119,6 +123,25 @@ def _due_in_order(state: State, inputs: Inputs) -> list[_Due]:
         others = guarded(name, due_beside_waiting, state, trigger, inputs.zones)
         ats = [at for at in (others, waiting_due(state, trigger)) if at is not None and at <= now]
         if ats:
-            oldest = min((fire.scheduled for fire in trigger.waiting), default=now)
-            found.append(_Due(min(ats), oldest, trigger, only_waits=others is None or others > now))
+            found.append(_Due(min(ats), _oldest(trigger, now), trigger, only_waits=others is None or others > now))
+    if inputs.due is not None:
+        found.extend(_only_waiting(state, inputs.waiting - names - quarantined, now, allowances))
     return sorted(found, key=_Due.order)
+
+
+def _only_waiting(state: State, names: frozenset[str], now: int, allowances: Allowances) -> Iterator[_Due]:
+    """Triggers in which nothing else is due, as the writer knows: looking for that would cost far more.
+
+    What is not allowed before anything is released is not allowed later either.
+    """
+    for name in names:
+        trigger = state.triggers.get(name)
+        if trigger is None or not allowances.allow_any(trigger.waiting):
+            continue
+        at = waiting_due(state, trigger)
+        if at is not None and at <= now:
+            yield _Due(at, _oldest(trigger, now), trigger, only_waits=True)
+
+
+def _oldest(trigger: TriggerState, now: int) -> int:
+    return min((fire.scheduled for fire in trigger.waiting), default=now)

@@ -49,6 +49,7 @@ class TriggerDecision:
         self._backfill_tokens = 0 if backfill is None else backfill_pace(backfill).tokens(backfill.pace, self._now)
         self._awaited: int | None = None
         self._joined = False
+        self._on_time_left = 0
 
     def run(self) -> None:
         """Fill ``entries``."""
@@ -57,14 +58,12 @@ class TriggerDecision:
         if not self._state.deciding(self._trigger):
             return
         self._release_retries()
+        owing = self._owing()
+        self._on_time_left = sum(run.count for _, runs in owing for run in runs if run.judgement == "on-time")
+        # What else waits would block the instants of this tick that are on time, so it goes after them.
+        self._release_waiting(on_time_only=self._on_time_left > 0)
+        self._decide_segments(owing)
         self._release_waiting()
-        for segment in self._trigger.segments:
-            if self._exhausted():
-                break
-            timeline = Timeline(self._state, self._trigger, segment, self._zones)
-            last = self._decide_segment(timeline)
-            if segment.until is not None and not self._exhausted() and timeline.next_undecided(last) is None:
-                self._emit(e.SegmentSettled(trigger=self._trigger.name, until=segment.until))
         self._go_on_with_backfill()
 
     def cut(self, room: int) -> int:
@@ -121,10 +120,10 @@ class TriggerDecision:
             if at <= self._now and self._allows(fire):
                 self._release_again(fire, attempt=fire.attempt + 1)
 
-    def _release_waiting(self) -> None:
+    def _release_waiting(self, *, on_time_only: bool = False) -> None:
         """Rule 5: what waits goes on when nothing is open and its lane's pace allows it."""
         for fire in sorted(self._waiting, key=release_order):
-            if self._blocked():
+            if self._blocked() or (on_time_only and fire.cause != "on-time"):
                 return
             if self._allows(fire):
                 self._waiting.remove(fire)
@@ -157,11 +156,27 @@ class TriggerDecision:
             )
         )
 
-    def _decide_segment(self, timeline: Timeline) -> int | None:
-        """Decide what the segment owes; the last instant decided, if any."""
-        d = self._definition
+    def _owing(self) -> list[tuple[Timeline, list[Run]]]:
+        """Rule 1: what each segment owes; nothing once the maximum of fires is reached."""
+        if self._exhausted():
+            return []
+        d, pauses = self._definition, self._state.pauses_of(self._trigger)
         keep = {"fire-all": d.cap, "fire-once-now": 1, "skip": 0}[d.missed]
-        runs = owed_runs(timeline, self._state.pauses_of(self._trigger), d.horizon, self._now, keep=keep)
+        timelines = [Timeline(self._state, self._trigger, each, self._zones) for each in self._trigger.segments]
+        return [(each, owed_runs(each, pauses, d.horizon, self._now, keep=keep)) for each in timelines]
+
+    def _decide_segments(self, owing: list[tuple[Timeline, list[Run]]]) -> None:
+        """Rules 2 to 5 for what is owed; a closed schedule that owes nothing more is settled."""
+        for segment, (timeline, runs) in zip(self._trigger.segments, owing, strict=False):
+            self._decide_runs(timeline, runs)
+            if self._exhausted():
+                return
+            last = runs[-1].last if runs else None
+            if segment.until is not None and timeline.next_undecided(last) is None:
+                self._emit(e.SegmentSettled(trigger=self._trigger.name, until=segment.until))
+
+    def _decide_runs(self, timeline: Timeline, runs: list[Run]) -> None:
+        """Decide what one segment owes, in order, until the maximum of fires is reached."""
         on_time = [owed for run in runs if run.judgement == "on-time" for owed in run.listed]
         missed = [owed for run in runs if run.judgement in ("missed", "missed-paused") for owed in run.listed]
         firing = self._caught_up(missed, has_on_time=bool(on_time))
@@ -177,8 +192,7 @@ class TriggerDecision:
             else:
                 self._resolve(run, *_UNLISTED[run.judgement])
             if self._exhausted():
-                break
-        return runs[-1].last if runs else None
+                return
 
     def _caught_up(self, missed: list[Owed], *, has_on_time: bool) -> frozenset[int]:
         """Which missed instants the policy fires."""
@@ -232,7 +246,8 @@ class TriggerDecision:
         )
 
     def _fire_caught_up(self, owed: Owed) -> None:
-        ahead = any(fire.lane == "catch-up" or self._definition.overlap != "allow" for fire in self._waiting)
+        alone = self._definition.overlap != "allow"
+        ahead = (alone and self._on_time_left > 0) or any(alone or fire.lane == "catch-up" for fire in self._waiting)
         if not (ahead or self._blocked()) and self._allowances.allows("catch-up", over_quota=False):
             self._release(owed, "catch-up", "caught-up")
         elif len(self._waiting) >= WAITING_MAX:
@@ -254,6 +269,7 @@ class TriggerDecision:
             self._joined = False
 
     def _on_time(self, owed: Owed) -> None:
+        self._on_time_left -= 1
         over_quota = self._allowances.over_quota()
         if self._allowances.sheds("on-time", over_quota=over_quota):
             self._shed(owed, over_quota=over_quota)

@@ -55,11 +55,15 @@ class LaneDepth:
         """All that is not started and could be."""
         return self.waiting + self.released
 
-    def ends_at(self, now: int) -> int | None:
-        """When the lane is empty if it goes on as in the last minute; None when nothing drains."""
-        if not self.depth:
-            return now
-        return None if self.drain_rate <= 0 else now + round(self.depth / self.drain_rate * SECOND)
+    def ends_at(self, now: int, *, stopped: int = 0) -> int | None:
+        """When the lane is empty if it goes on as in the last minute; None when nothing drains.
+
+        ``stopped`` of the waiting fires are not counted: their trigger keeps them.
+        """
+        left = self.depth - stopped
+        if not left:
+            return None if stopped else now
+        return None if self.drain_rate <= 0 else now + round(left / self.drain_rate * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,14 @@ class Lanes:
         """Every lane of every tenant that has something in it or had in the last minute, or those of one tenant."""
         chosen = self._tenants if tenant is None else {tenant: self._tenants.get(tenant, _TenantLanes())}
         return [depth for name, lanes in chosen.items() for depth in _depths(name, lanes, now)]
+
+    def stopped(self, tenant: str, lane: e.Lane, now: int, releasable: Callable[[str, Stage], bool]) -> int:
+        """How many of a lane's waiting fires are of a trigger and stage of which ``releasable`` says no."""
+        fires = self._tenants.get(tenant, _TenantLanes()).fires.items()
+        return sum(
+            fire.lane == lane and fire.stage != "released" and _due(fire, now) and not releasable(trigger, fire.stage)
+            for (trigger, _, _), fire in fires
+        )
 
     def oldest(self, tenant: str, lane: e.Lane, now: int, releasable: Callable[[str, Stage], bool]) -> int | None:
         """Since when the oldest fire of a tenant's lane is due that only the runners keep from being started.

@@ -17,7 +17,7 @@ from .control.outcome_endpoint import OutcomeOptions
 from .dispatcher.dispatcher import Dispatcher
 from .dispatcher.policy import TargetPolicy
 from .dispatcher.reporting import Reporting
-from .identity import new_runner_id
+from .identity import given_predecessor, given_runner_id
 from .jetstream.buckets import Bucket
 from .jetstream.connection import BrokerConnection, Login
 from .jetstream.ledger import Ledger
@@ -89,6 +89,7 @@ class Runtime:
             self.clock,
             kind=kind,
             runner_id=self.runner_id,
+            predecessor=given_predecessor(kind),
             partition_count=self.options.partition_count,
         )
 
@@ -179,7 +180,7 @@ async def run_control(options: RunnerOptions, stop: asyncio.Event) -> None:
 async def _runtime(options: RunnerOptions, stop: asyncio.Event) -> AsyncGenerator[Runtime | None, None]:
     """What the runner is made of, or None when it was stopped before the broker could be reached."""
     clock = choose_clock(declared=options.clock_bound, single_machine=options.local, on_step=options.on_clock_step)
-    runner_id = new_runner_id(options.kind)
+    runner_id = given_runner_id(options.kind)
     login = options.login()
     connection = await join_broker(login, runner_id, stop)
     if connection is None:

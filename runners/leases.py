@@ -83,6 +83,7 @@ class PartitionLeases:
         *,
         kind: LeaseKind,
         runner_id: str,
+        predecessor: str = "",
         partition_count: int = PARTITION_COUNT_DEFAULT,
         generation: int = 1,
         handover_every_s: float = HANDOVER_EVERY_S,
@@ -91,7 +92,8 @@ class PartitionLeases:
     ) -> None:
         """``partition_count`` is 1 to SLOT_COUNT; a higher ``generation`` than the running ones changes it for all.
 
-        ``expiry_s`` and ``renewal_s`` must be the same for all runners of a kind.
+        ``expiry_s`` and ``renewal_s`` must be the same for all runners of a kind. ``predecessor`` is a runner that has
+        surely ended: what it held is free at once instead of when its heartbeat lapses.
         """
         if not 1 <= partition_count <= SLOT_COUNT:
             raise ValueError(f'"{partition_count}" partitions; use 1 to {SLOT_COUNT}')
@@ -105,6 +107,7 @@ class PartitionLeases:
         self._clock = clock
         self._kind = kind
         self._runner_id = runner_id
+        self._predecessor = predecessor
         self._partition_count = partition_count
         self._generation = generation
         self._handover_every_s = handover_every_s
@@ -186,6 +189,7 @@ class PartitionLeases:
     async def _turn(self) -> float:
         """Renew if it is time, look, act. Returns how long to wait, in seconds."""
         try:
+            await self._bury_predecessor()
             if self._clock.monotonic() >= self._renew_at and not await self._renew():
                 return 0.0
             acted = await self._look_and_act()
@@ -266,6 +270,15 @@ class PartitionLeases:
         with suppress(BrokerUnavailable, TimeoutError):
             async with asyncio.timeout(RELEASE_S_MAX):
                 await self._bucket.delete_if(self._heartbeat_key(self._runner_id), self._revision)
+
+    async def _bury_predecessor(self) -> None:
+        """Do for the process before this one what it would have done in a clean stop."""
+        if self._predecessor:
+            key = self._heartbeat_key(self._predecessor)
+            entry = await self._bucket.get(key)
+            if entry is not None:
+                await self._bucket.delete_if(key, entry.revision)
+            self._predecessor = ""
 
     # Looking and acting
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from ..control.refusals import refused
 from ..errors import BrokerUnavailable
 from ..identity import new_request_id
 from ..json_edge import Json
@@ -108,7 +109,9 @@ async def _connected(place: Place) -> AsyncGenerator[Asker, None]:
 
 
 def give(place: Place, subject: str, request: Mapping[str, Json], request_id: str | None) -> Row:
-    """Give one command under a request id, a fresh one if none is named."""
+    """Give one command under a request id, a fresh one if none is named. Raises ControlRefused for an empty one."""
+    if request_id == "":
+        raise refused("--request-id is empty", hint="give a name of your choice, or leave the option out")
     named: dict[str, Json] = {**request, "request_id": request_id or new_request_id()}
 
     async def work(asker: Asker) -> Row:

@@ -6,6 +6,7 @@ from typing import TypeVar
 import click
 
 from fireledger.domain.identifiers import check_tenant
+from fireledger.domain.limits import BACKFILL_FIRES_MAX
 
 from ..control.policy_options import check_count, check_fires, check_name, check_rate, read_range
 from ..control.policy_requests import PREVIEW_DEFAULT
@@ -78,7 +79,8 @@ def preview_backfill(
         emit_table(("scheduled", "sequence", "local"), rows, empty="nothing is listed")
     listed = "" if len(rows) == answer.get("count") else f", {len(rows)} are listed"
     # With --json stdout holds instants only.
-    click.echo(f"{shown(answer.get('count'))} instants would fire{listed}", err=as_json)
+    instants = "1 instant" if answer.get("count") == 1 else f"{shown(answer.get('count'))} instants"
+    click.echo(f"{instants} would fire{listed}", err=as_json)
     _tell_obstacles(answer)
 
 
@@ -86,13 +88,14 @@ def _tell_obstacles(answer: Row) -> None:
     """What keeps the backfill from being started as it is previewed."""
     count, granted = answer.get("count"), answer.get("granted")
     if answer.get("undecided"):
-        how = "left out" if answer.get("only_missing") else "fire beside what is decided for them"
-        click.echo(f"{answer['undecided']} instants of the range are not decided yet and {how}", err=True)
-    if not isinstance(granted, int) or (isinstance(count, int) and count > granted):
-        given = "nothing" if granted is None else f"{shown(granted)} fires"
-        path = f"{answer['tenant']}/{answer['trigger']}"
-        grant = f"fireledger backfill grant {path} --fires {shown(count)} --holder NAME"
-        click.echo(f"granted is {given}: {grant}", err=True)
+        click.echo(f"{answer['undecided']} instants of the range are not decided yet: left to the schedule", err=True)
+    if not isinstance(count, int) or count <= (granted if isinstance(granted, int) else 0):
+        return
+    given = "nothing" if granted is None else f"{shown(granted)} fires"
+    path = f"{answer['tenant']}/{answer['trigger']}"
+    grant = f"fireledger backfill grant {path} --fires {count} --holder NAME"
+    shorter = f"give a shorter range, one backfill can be granted {BACKFILL_FIRES_MAX} fires"
+    click.echo(f"granted is {given}: {grant if count <= BACKFILL_FIRES_MAX else shorter}", err=True)
 
 
 @backfill.command(

@@ -5,6 +5,7 @@ import click
 from ..control.refusals import ScheduleRefused, from_value_error
 from ..errors import ExitStatus, OperationalError
 from .arguments import check_repeats, check_text
+from .output import on_one_line
 from .usage import HintedUsageError
 
 INTERRUPTED = 130
@@ -48,14 +49,14 @@ class FailingGroup(click.Group):
 
 def tell(error: OperationalError) -> int:
     """Say what failed on stderr and return the exit status."""
-    click.echo(f"error: {error.message}", err=True)
+    click.echo(f"error: {on_one_line(error.message)}", err=True)
     if isinstance(error, ScheduleRefused) and error.position is not None:
         # Tabs and line breaks would move the mark away from what it points at.
         text = "".join(each if each.isprintable() else " " for each in error.text[:TEXT_SHOWN_MAX])
         click.echo(f"  {text}", err=True)
         click.echo(f"  {' ' * error.position}{'^' * max(1, len(error.token))}", err=True)
     if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
+        click.echo(f"hint: {on_one_line(error.hint)}", err=True)
     return int(error.exit_status)
 
 
@@ -64,7 +65,8 @@ def _tell_usage(error: click.UsageError) -> int:
         error.show()
         return ExitStatus.USAGE
     message = error.format_message().rstrip(".")
-    click.echo(f"error: {message[:1].lower()}{message[1:]}", err=True)
+    lines = (on_one_line(line.expandtabs(2)) for line in f"{message[:1].lower()}{message[1:]}".splitlines())
+    click.echo("error: " + "\n".join(lines), err=True)
     path = error.ctx.command_path if error.ctx is not None else "fireledger"
     hint = error.hint if isinstance(error, HintedUsageError) else f"see {path} --help"
     click.echo(f"hint: {hint}", err=True)

@@ -16,7 +16,7 @@ from ..lifecycle import pause
 from .asking import Asker, Row, asking, look, rows_of
 from .fires_by_hand import cancel_fire, fire_now, release_fire
 from .following import RETRY_S, WAIT_S, Patience
-from .output import emit_fields, emit_json, emit_table, examples, shown
+from .output import emit_fields, emit_json, emit_table, examples, shortened, shown
 from .place import Place, placed
 
 LIMIT_MAX = 200_000
@@ -24,10 +24,14 @@ LIMIT_MAX = 200_000
 PAGE_ROWS = 1_000
 GIVE_UP_S = 30.0
 """Without an answer for so long a follow ends."""
+MESSAGE_SHOWN_MAX = 60
+"""Characters of a message in the listing."""
 _COLUMNS = (
     "scheduled", "trigger", "state", "cause", "lane", "over_quota", "lateness_ms", "delay_ms", "outcome", "attempts",
     "retry_at", "cost", "count", "message",
 )  # fmt: skip
+_SPARE = frozenset(_COLUMNS) - {"scheduled", "trigger", "state", "cause", "outcome"}
+"""Left out where they say nothing."""
 
 
 @click.group(
@@ -75,10 +79,11 @@ def list_fires(
 ) -> None:
     """List the fires and non-fires of TENANT, or of one of its triggers, by scheduled instant, the newest last.
 
-    STATE is "fired", "waiting" for its release, or why the instant did not fire: skipped, coalesced (into another
-    one), dropped, expired, cancelled; CAUSE says by which rule. LATENESS is from the scheduled instant to the call,
-    DELAY from the release (the scheduled instant plus jitter) to the call. OUTCOME is what the executor made of it,
-    empty while it is open. Many instants that did not fire for one cause are one line with a COUNT.
+    STATE is "fired", "waiting" for its release, "held" for a person, or why the instant did not fire: skipped,
+    coalesced (into another one), dropped, expired, cancelled; CAUSE says by which rule. LATENESS is from the scheduled
+    instant to the call, DELAY from the release (the scheduled instant plus jitter) to the call. OUTCOME is what the
+    executor made of it, empty while it is open. Many instants that did not fire for one cause are one line with a
+    COUNT. A column that would say nothing is left out, and long messages are cut: fires show has them whole.
     """
     if not 1 <= limit <= LIMIT_MAX:
         raise refused(f"--limit {limit} is out of bounds", hint=f"use 1 to {LIMIT_MAX}")
@@ -89,13 +94,27 @@ def list_fires(
     for row in rows if as_json else ():
         emit_json(row)
     if not as_json:
-        emit_table(_COLUMNS, rows, empty="no fires there")
+        emit_table(_COLUMNS, table_lines(rows), empty="no fires there", spare=_SPARE)
     if isinstance(complete_since, str) and (since is None or parse_instant(since) < parse_instant(complete_since)):
         click.echo(
             f"of fires scheduled before {complete_since} not all are listed: control keeps the newest only; "
             f"every one is in the book: fireledger book show {request['tenant']}",
             err=True,
         )
+
+
+def table_lines(rows: list[Row]) -> list[Row]:
+    """Rows for the table: without a delay where it is the lateness everywhere, and without a count of one."""
+    same = all(row.get("delay_ms") == row.get("lateness_ms") for row in rows)
+    return [
+        {
+            **row,
+            "delay_ms": None if same else row.get("delay_ms"),
+            "count": None if row.get("count") == 1 else row.get("count"),
+            "message": shortened(shown(row["message"]), MESSAGE_SHOWN_MAX) if row.get("message") else None,
+        }
+        for row in rows
+    ]
 
 
 async def _newest(asker: Asker, request: Row, limit: int) -> tuple[list[Row], Json]:

@@ -16,9 +16,11 @@ from .output import NOTHING, emit_json, emit_table, examples, shown
 from .place import Place, placed
 
 _COLUMNS = (
-    "lane", "tenant", "waiting", "age", "released", "undispatched", "over_quota", "starts_per_minute", "drain_per_s",
-    "ends", "declared",
+    "lane", "tenant", "waiting", "stopped", "age", "released", "undispatched", "over_quota", "starts_per_minute",
+    "drain_per_s", "ends", "declared",
 )  # fmt: skip
+_SPARE = frozenset({"stopped", "over_quota", "ends", "declared"})
+"""Left out where they say nothing."""
 ALL = "(all)"
 """What stands for all tenants together."""
 
@@ -37,9 +39,11 @@ ALL = "(all)"
 def lanes(*, tenant: str | None, worst: int, as_json: bool, place: Place) -> None:
     """Show what waits in each lane, of all tenants together and of the worst ones.
 
-    WAITING fires are decided and not released, AGE is for how long the oldest has been due. RELEASED ones are not
-    started, UNDISPATCHED is for how long the oldest has been so. Rates are those of the last minute; ENDS is when the
-    lane is empty if it goes on like that.
+    WAITING fires are decided and not released, AGE is for how long the oldest has been due. STOPPED ones of them go on
+    only with their trigger: it is paused, suspended or in quarantine, or has open fires in the way; trigger show tells.
+    RELEASED ones are not started, UNDISPATCHED is for how long the oldest has been so. Rates are those of the last
+    minute; ENDS is when the rest is gone if it goes on like that. A backfill has up to 1,000 fires in its lane at a
+    time: backfill status tells about all. A column that would say nothing is left out.
     """
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
@@ -53,7 +57,7 @@ def lanes(*, tenant: str | None, worst: int, as_json: bool, place: Place) -> Non
         for row in rows:
             emit_json(row)
         return
-    emit_table(_COLUMNS, [_line(row) for row in rows], empty="no lanes")
+    emit_table(_COLUMNS, [_line(row) for row in rows], empty="no lanes", spare=_SPARE)
 
 
 def _line(row: Row) -> Row:

@@ -1,6 +1,6 @@
 """What goes to stdout: JSON, one object a line, or plain aligned text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import click
 
@@ -22,14 +22,19 @@ def emit_json(row: Row) -> None:
     click.echo(dumps_text(row))
 
 
-def emit_table(columns: Sequence[str], rows: Iterable[Row], *, empty: str) -> None:
-    """Rows under headings, aligned; ``empty`` goes to stderr when there are none."""
-    lines = [[shown(row.get(column)) for column in columns] for row in rows]
-    if not lines:
+def emit_table(columns: Sequence[str], rows: Iterable[Row], *, empty: str, spare: Collection[str] = ()) -> None:
+    """Rows under headings, aligned; ``empty`` goes to stderr when there are none.
+
+    A column of ``spare`` is left out when no row says anything there: each has nothing, "no" or 0.
+    """
+    found = list(rows)
+    if not found:
         click.echo(empty, err=True)
         return
-    table = [[column.replace("_", " ").upper() for column in columns], *lines]
-    widths = [max(len(line[place]) for line in table) for place in range(len(columns))]
+    told = [column for column in columns if column not in spare or any(row.get(column) for row in found)]
+    table = [[column.replace("_", " ").upper() for column in told]]
+    table += [[shown(row.get(column)) for column in told] for row in found]
+    widths = [max(len(line[place]) for line in table) for place in range(len(told))]
     for line in table:
         click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 
@@ -43,8 +48,13 @@ def emit_fields(row: Row, *, skip: Iterable[str] = ()) -> None:
         click.echo(f"{name.replace('_', ' ').ljust(width)}  {shown(value)}")
 
 
+def shortened(text: str, longest: int) -> str:
+    """A text of at most ``longest`` characters, with an ellipsis for what is cut off."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 def shown(value: Json) -> str:
-    """A value as text on one line."""
+    """A value as text on one line. Of an object's fields, a text that could be taken for several stands in quotes."""
     match value:
         case None | "":
             return NOTHING
@@ -53,17 +63,30 @@ def shown(value: Json) -> str:
         case float():
             return f"{value:.1f}"
         case str():
-            return _on_one_line(value)
+            return on_one_line(value)
         case int():
             return str(value)
         case list():
             return ", ".join(shown(item) for item in value) or NOTHING
         case dict():
-            return " ".join(f"{name}={shown(item)}" for name, item in value.items() if item is not None)
+            return " ".join(f"{name}={_field(item)}" for name, item in value.items() if item is not None) or NOTHING
 
 
-def _on_one_line(text: str) -> str:
-    """Control characters, of whatever origin, do not reach a terminal."""
+def _field(value: Json) -> str:
+    """A value after its name and "=", so that it is seen where it ends."""
+    match value:
+        case str() if value and (" " in value or any(each in value for each in '"=,')):
+            return '"' + on_one_line(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+        case dict():
+            return f"({shown(value)})"
+        case list():
+            return f"[{', '.join(shown(item) if isinstance(item, dict) else _field(item) for item in value)}]"
+        case _:
+            return shown(value)
+
+
+def on_one_line(text: str) -> str:
+    """The text without control characters: of whatever origin, they do not reach a terminal."""
     return (
         text if text.isprintable() else "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text)
     )

@@ -22,7 +22,8 @@ def status(*, as_json: bool, place: Place) -> None:
 
     Exit status 0 only if the broker, control, a scheduler and a dispatcher are ready and there is no problem; else 6.
     Each problem comes with a hint: a trigger in quarantine, a book that cannot be decided, calls that wait for long,
-    a page of the last hour that took no effect.
+    a lane that is behind, a page of the last hour that took no effect. Held fires wait for a person, and suspended
+    triggers for their spend ceiling: of both the tenants are named with their numbers, and neither is a problem.
     """
     answer = look(place, "status", {})
     if as_json:
@@ -33,6 +34,12 @@ def status(*, as_json: bool, place: Place) -> None:
         raise click.exceptions.Exit(ExitStatus.UNAVAILABLE)
 
 
+_SHOWN = (
+    "control", "clock", "tenants", "triggers", "open_fires", "held_fires", "suspended_triggers", "ineffective_pages",
+    "books_ahead",
+)  # fmt: skip
+
+
 def _show(answer: Row) -> None:
     details = answer.get("details")
     problems = [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
@@ -41,7 +48,7 @@ def _show(answer: Row) -> None:
         click.echo(f"  {shown(problem.get('problem'))}")
         if problem.get("hint"):
             click.echo(f"    hint: {shown(problem['hint'])}")
-    for name in ("control", "clock", "tenants", "triggers", "ineffective_pages", "books_ahead"):
+    for name in _SHOWN:
         click.echo(f"{name.replace('_', ' ')}: {shown(answer.get(name))}")
     runners = answer.get("runners")
     rows = [row for row in runners if isinstance(row, dict)] if isinstance(runners, list) else []

@@ -79,7 +79,8 @@ def tenant_answer(book: Book, *, now: int | None = None) -> Answer:
 
 def trigger_answer(state: State, trigger: TriggerState, zones: ZoneLibrary, *, now: int) -> Answer:
     """A trigger: its definition, its state and its next instants."""
-    following = shown_coming(state, trigger, zones, now=now, count=NEXT_SHOWN)
+    # What falls into a suspension is skipped, so the next that can fire comes after it.
+    following = shown_coming(state, trigger, zones, now=now, count=NEXT_SHOWN, after=suspended_until(state, trigger))
     return {
         "tenant": state.tenant,
         "trigger": trigger.name,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fireledger.domain.backfill import backfill_count, backfill_next
+from fireledger.domain.backfill_range import joined_spans, undecided_spans
 from fireledger.domain.entries import Span
 from fireledger.domain.instants import format_instant
 from fireledger.domain.limits import BACKFILL_SPANS_MAX
@@ -48,7 +49,7 @@ class BackfillPlan:
     """The instants that a backfill would fire, as the book stands.
 
     ``fired`` are the stretches left out, ascending and apart; ``undecided`` counts instants of the range that the
-    scheduler has not decided yet: with ``only_missing`` they are left out as well, since they are not missing so far.
+    scheduler has not decided yet: they are left out, since they would fire twice.
     """
 
     def __init__(
@@ -60,9 +61,9 @@ class BackfillPlan:
         self._timeline = Timeline(
             state, trigger, backfill_segment(state, trigger.definition, asked.start, asked.end), zones
         )
-        ahead = list(_undecided(state, trigger, asked, zones))
+        ahead = undecided_spans(state, trigger, asked.start, asked.end, zones)
         self.undecided = sum(self._timeline.count_until(span.first - 1, span.last) for span in ahead)
-        self.fired = _joined([*self._spans(fired), *ahead]) if asked.only_missing else ()
+        self.fired = joined_spans((*self._spans(fired), *ahead)) if asked.only_missing else ahead
         if len(self.fired) > BACKFILL_SPANS_MAX:
             raise _too_many_spans(trigger)
         self.count = backfill_count(self._timeline, self.fired, asked.end)
@@ -121,26 +122,6 @@ def tenant_rate(state: State) -> int:
     """The fires a second that the tenant's share allows in the backfill lane, at least 1."""
     assert state.settings is not None, "the caller looked"
     return max(1, state.settings.quota_per_second * state.settings.catch_up_percent // 100)
-
-
-def _undecided(state: State, trigger: TriggerState, asked: BackfillRange, zones: ZoneLibrary) -> Iterator[Span]:
-    """Stretches of the range that the scheduler has not decided yet."""
-    for segment in trigger.segments:
-        following = Timeline(state, trigger, segment, zones).next_undecided()
-        last = asked.end - 1 if segment.until is None else min(asked.end - 1, segment.until)
-        if following is not None and following <= last:
-            yield Span(max(following, asked.start), last)
-
-
-def _joined(spans: list[Span]) -> tuple[Span, ...]:
-    """The spans in order, those that overlap or touch made one."""
-    joined: list[Span] = []
-    for span in sorted((span for span in spans if span.first <= span.last), key=lambda each: each.first):
-        if joined and span.first <= joined[-1].last + 1:
-            joined[-1] = Span(joined[-1].first, max(joined[-1].last, span.last))
-        else:
-            joined.append(span)
-    return tuple(joined)
 
 
 def _too_many_spans(trigger: TriggerState) -> ControlRefused:

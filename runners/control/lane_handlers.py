@@ -17,7 +17,7 @@ from . import requests as r
 from .answers import Answer
 from .command_handlers import no_tenant
 from .commands import Asked, CommandWriter
-from .lane_health import lane_now, undispatched_since
+from .lane_health import lane_now, stopped_count, undispatched_since
 from .model import Model
 from .policy_options import check_reason, check_worst, read_until
 
@@ -52,12 +52,14 @@ class LaneHandlers:
         return {"now": format_instant(now), "rows": [self._row(depth, now) for depth in depths]}
 
     def _row(self, depth: LaneDepth, now: int) -> Answer:
-        ends = depth.ends_at(now)
+        stopped = self._stopped(depth, now)
+        ends = depth.ends_at(now, stopped=stopped)
         oldest = undispatched_since(depth)
         return {
             "lane": depth.lane,
             "tenant": depth.tenant,
             "waiting": depth.waiting,
+            "stopped": stopped,
             "released": depth.released,
             "over_quota": depth.over_quota,
             "waiting_age_s": _age_s(depth.waiting_since, now),
@@ -69,6 +71,14 @@ class LaneHandlers:
             "ends": None if ends is None else format_instant(ends - ends % SECOND),
             "drain": self._drains(depth, now),
         }
+
+    def _stopped(self, depth: LaneDepth, now: int) -> int:
+        """How many of the waiting fires their triggers keep; of all tenants the sum."""
+        if not depth.waiting:
+            return 0
+        tenants = self._model.books if depth.tenant is None else (depth.tenant,)
+        lanes, books = self._model.lanes, self._model.books
+        return sum(stopped_count(lanes, books, depth.lane, tenant, now) for tenant in tenants)
 
     def _drains(self, depth: LaneDepth, now: int) -> Jsonable:
         """The tenant's declared drain; of all tenants how many declared one, and the longest."""

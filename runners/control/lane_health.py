@@ -1,8 +1,9 @@
 """Whether the lanes are well: what ``status`` calls a problem, unless an operator has declared a drain."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fireledger.domain.book import Book
+from fireledger.domain.due import blocked
 from fireledger.domain.entries import Lane
 from fireledger.domain.instants import HOUR, MINUTE, SECOND, Duration, format_duration
 from fireledger.domain.state import State
@@ -59,14 +60,23 @@ def note_lanes(lanes: Lanes, books: Mapping[str, Book], now: int, found: Problem
 
 
 def _oldest(lanes: Lanes, state: State, lane: Lane, now: int) -> int | None:
+    return lanes.oldest(state.tenant, lane, now, _releasable(state))
+
+
+def stopped_count(lanes: Lanes, books: Mapping[str, Book], lane: Lane, tenant: str, now: int) -> int:
+    """How many of the lane's waiting fires are kept by their trigger: it stands still, or its open fires do."""
+    return 0 if tenant not in books else lanes.stopped(tenant, lane, now, _releasable(books[tenant].state))
+
+
+def _releasable(state: State) -> Callable[[str, Stage], bool]:
     def releasable(name: str, stage: Stage) -> bool:
         """Whether nothing about the trigger itself keeps a fire of it from being released."""
         trigger = state.triggers.get(name)
         if trigger is None or not state.deciding(trigger):
             return False
-        return stage == "retrying" or not trigger.open or trigger.definition.overlap == "allow"
+        return stage == "retrying" or not blocked(trigger)
 
-    return lanes.oldest(state.tenant, lane, now, releasable)
+    return releasable
 
 
 def _note(lane: Lane, age: int, tenant: str, found: Problems) -> None:

@@ -43,6 +43,8 @@ RECORDED_WITHIN_S = 10.0
 """How long a report waits for its record to be read back; below a client's patience."""
 REPORTS_PER_ATTEMPT_MAX = 10
 """Different reports of one attempt that are recorded."""
+REFUSED_TOLD_EVERY_S = 10.0
+"""How often the log tells of refused tokens."""
 ATTEMPTS_REMEMBERED_MAX = 100_000
 """Attempts whose reports are remembered, about 0.6 KB each. A repetition of an older report is recorded once more."""
 
@@ -113,6 +115,9 @@ class OutcomeReports:
         self._model = model
         self._zones = zones
         self._tokens = tokens
+        self._clock = clock
+        self._refused_count = 0
+        self._refused_told_at = -REFUSED_TOLD_EVERY_S
         self._memory = ReportMemory()
         self._waiting: dict[bytes, _Report] = {}
         self._pages: SlotLog[_Report] = SlotLog(
@@ -140,7 +145,7 @@ class OutcomeReports:
         if tenant is not None and key.tenant != tenant:
             raise other_tenant(tenant)
         if not self._tokens.matches(report.token, key, report.attempt):
-            _log.info("report-token-refused", tenant=key.tenant)
+            self._note_refused(key.tenant)
             raise token_refused()
         await self._check_released(key, report.attempt)
         record = report.record(key)
@@ -153,6 +158,14 @@ class OutcomeReports:
         return Recorded(repeated=False, late=bool(self._memory.late(record)))
 
     # Checking
+
+    def _note_refused(self, tenant: str) -> None:
+        """Whoever guesses tokens does not fill the log: one line now and then, with how many there were."""
+        self._refused_count += 1
+        now = self._clock.monotonic()
+        if now - self._refused_told_at >= REFUSED_TOLD_EVERY_S:
+            _log.info("report-tokens-refused", newest=tenant, count=self._refused_count)
+            self._refused_count, self._refused_told_at = 0, now
 
     async def _check_released(self, key: FireKey, attempt: int) -> None:
         """Raise ControlRefused unless the attempt was released, as the log's leader shows it."""

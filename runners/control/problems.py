@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fireledger.domain.instants import HOUR, MILLISECOND, SECOND, format_duration, format_instant
+from fireledger.domain.limits import FIRES_OPEN_MAX
 
 from ..runner_state import Blocked, RunnerState
 from .model import LatePage
@@ -58,6 +59,18 @@ def note_quarantined(quarantined: Sequence[tuple[str, str | None]], problems: Pr
         for name, cause in quarantined
     ]
     problems.note_each("trigger-quarantined", found, rest="triggers are in quarantine")
+
+
+def note_full(full: Sequence[str], problems: Problems) -> None:
+    """Triggers with as many fires without an outcome as there may be."""
+    found = [
+        (
+            f'trigger "{name}" has {FIRES_OPEN_MAX} fires without an outcome, so no further one is released',
+            f"see what they wait for: fireledger fires list {name}; held ones wait for fires release or fires cancel",
+        )
+        for name in full
+    ]
+    problems.note_each("trigger-full", found, rest="triggers have as many fires without an outcome")
 
 
 def note_late_pages(late: Sequence[LatePage], problems: Problems) -> None:

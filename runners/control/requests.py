@@ -251,11 +251,16 @@ def read_request(content: dict[str, Json], kind: type[_Read]) -> _Read:
         request = msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         raise malformed(_lower_first(str(error))) from error
-    if isinstance(request, CommandRequest) and len(request.request_id) > REQUEST_ID_LENGTH_MAX:
-        raise refused(
-            f"the request id has {len(request.request_id)} characters", hint=f"use at most {REQUEST_ID_LENGTH_MAX}"
-        )
+    if isinstance(request, CommandRequest):
+        _check_request_id(request.request_id)
     return request
+
+
+def _check_request_id(request_id: str) -> None:
+    if len(request_id) > REQUEST_ID_LENGTH_MAX:
+        raise refused(f"the request id has {len(request_id)} characters", hint=f"use at most {REQUEST_ID_LENGTH_MAX}")
+    if not request_id.isprintable():
+        raise refused("the request id has control characters", hint="give a name on one line")
 
 
 def read_bounds(since: str | None, until: str | None) -> tuple[int | None, int | None]:

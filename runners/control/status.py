@@ -15,8 +15,9 @@ from ..runner_state import read_state
 from .answers import Answer
 from .lane_health import lane_status
 from .model import Model
-from .problems import LATE_PAGE_SHOWN, Problems, note_late_pages, note_quarantined, note_states
+from .problems import LATE_PAGE_SHOWN, Problems, note_full, note_late_pages, note_quarantined, note_states
 from .refusals import code_of
+from .standstill import full_triggers, held_fires, suspended_triggers, worst_first
 
 KINDS = ("scheduler", "dispatcher")
 """Runners without which nothing fires."""
@@ -134,11 +135,14 @@ class Status:
         if reading is not None:
             recent = [late for late in self._model.late_pages if late.stamped_at >= reading.earliest - LATE_PAGE_SHOWN]
             note_late_pages(recent, found)
+        note_full(full_triggers(existing), found)
         return {
             "tenants": len(existing),
             "triggers": sum(1 for book in existing for each in book.state.triggers.values() if not each.deleted),
             "ineffective_pages": sum(book.state.ineffective_count for book in books),
             "books_ahead": list(ahead[:SHOWN_MAX]),
+            "held_fires": worst_first(held_fires(existing), SHOWN_MAX),
+            "suspended_triggers": worst_first(suspended_triggers(existing), SHOWN_MAX),
             "quarantined": [{"trigger": name, "cause": cause} for name, cause in quarantined[:SHOWN_MAX]],
             "fire_rows": len(self._model.rows),
         }

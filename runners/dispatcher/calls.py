@@ -30,6 +30,9 @@ OUTCOMES: dict[str, ResultKind] = {
 }
 """What the ``outcome`` of an answer means."""
 
+COST_IGNORED = f"no cost is counted: it is not a whole number from 0 to {AMOUNT_MAX}"
+"""What an answer's message begins with whose cost is none."""
+
 
 class Uncallable(ValueError):
     """The call cannot be made as it is defined, now or later; the message says why."""
@@ -116,9 +119,12 @@ def answer_object(body: bytes) -> JsonObject:
 
 
 def answer_message(answer: Mapping[str, Json]) -> str:
-    """The answer's ``message``, made short."""
+    """The answer's ``message``, made short; before it what of the answer could not be used."""
     message = answer.get("message")
-    return short_message(message) if isinstance(message, str) else ""
+    said = message if isinstance(message, str) else ""
+    if answer.get("cost") is not None and answer_cost(answer) is None:
+        said = f"{COST_IGNORED}. {said}"
+    return short_message(said)
 
 
 def answer_cost(answer: Mapping[str, Json]) -> int | None:

@@ -43,6 +43,8 @@ CALLS_PER_TENANT_MAX = 256
 CALLS_MAX = 1_024
 """Calls under way in total: no one tenant can take more than a quarter. Of these, of a tenant's and of a target's,
 ``lanes.LANE_SHARES`` are left to over-quota calls (here 512), to those of catch-up (256) and of backfills (128)."""
+RESENDS_NAMED_MAX = 5
+"""Calls made again at once that the log names; the others it counts."""
 DRAIN_CALLS_S = 2.2
 """How long a stop waits for calls under way."""
 DRAIN_RECORDS_S = 0.8
@@ -345,8 +347,9 @@ class Dispatcher:
         # A process that slept may not have read yet that the result came, or that the fire is over.
         await self._read_to_the_end()
         still = [task for task in silent if task.started_at == before[id(task)] and not task.closed]
-        for task in still:
-            _log.warning("attempt-sent-again", key=str(task.key), attempt=task.attempt)
+        if still:
+            named = [f"{task.key} attempt {task.attempt}" for task in still[:RESENDS_NAMED_MAX]]
+            _log.warning("attempts-sent-again", count=len(still), first=named)
         self._offer(still)
 
     # Stopping

@@ -248,6 +248,10 @@ def endpoint(url: str) -> str:
 
 def _description(error: BaseException) -> str:
     """An error without what it may quote of the request: its kind, and the system's text for it."""
+    if isinstance(error, aiohttp.ClientResponseError | aiohttp.ClientPayloadError):
+        return "the target's answer is not valid HTTP, or broke off"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the target closed the connection without an answer"
     inner = getattr(error, "os_error", None) or error
     text = inner.strerror if isinstance(inner, OSError) and inner.strerror else type(error).__name__
     return f"the target cannot be reached: {text}"

@@ -6,7 +6,7 @@ from fireledger.domain.entries import BookEntry, Lane
 from fireledger.domain.state import State
 
 from ..logs import get_log
-from .books import OwnedBook
+from .books import OwnedBook, paced_lanes
 from .pacing import LanePacer, LaneRates
 from .shedding import Shedding
 
@@ -25,12 +25,19 @@ class Admission:
         """The shedding level, 0 to 4."""
         return self._shedding.level
 
-    def allowances(self, owned: OwnedBook, state: State, *, owned_slots: int) -> dict[str, int]:
-        """How many fires of each paced lane the book's next page may release; ``settle`` what it leaves."""
+    def allowances(self, owned: OwnedBook, state: State, now: int, *, owned_slots: int) -> dict[str, int]:
+        """How many fires of each paced lane the book's next page may release; ``settle`` what it leaves.
+
+        Fires that wait, and attempts whose instant has come at ``now``, take their turn in their lane.
+        """
         due = (state.triggers[name] for name in owned.due if name in state.triggers)
-        lanes: frozenset[Lane] = frozenset(
-            fire.lane for trigger in due for fire in trigger.waiting if fire.lane != "on-time"
+        retried: frozenset[Lane] = frozenset(
+            fire.lane
+            for trigger in due
+            for fire in trigger.open
+            if fire.lane != "on-time" and fire.retry_at is not None and fire.retry_at <= now
         )
+        lanes = retried | paced_lanes(owned, state, now)
         return self._pacer.grant(owned.tenant, lanes, _now_s(), owned_slots=owned_slots)
 
     def settle(self, allowances: dict[str, int], entries: tuple[BookEntry, ...]) -> None:

@@ -52,20 +52,20 @@ class DueCalendar:
         """Whether a row of the tenant is due at or before ``until``."""
         return any(due_at <= until for due_at in self._due.get(tenant, {}).values())
 
-    def pop_due(self, until: int) -> Iterator[tuple[str, str]]:
-        """Remove and yield tenant and trigger of every row due at or before ``until``, earliest first."""
+    def pop_due(self, until: int) -> Iterator[tuple[int, str, str]]:
+        """Remove and yield due instant, tenant and trigger of every row due at or before ``until``, earliest first."""
         while self._heap and self._heap[0][0] <= until:
             row = heapq.heappop(self._heap)
             if not self._stale(row):
                 _, tenant, trigger = row
                 del self._due[tenant][trigger]
                 self._count -= 1
-                yield tenant, trigger
+                yield row
 
-    def pop_tenant(self, tenant: str, until: int) -> list[str]:
-        """Remove and return the tenant's triggers due at or before ``until``; costs a look at each of its rows."""
+    def pop_tenant(self, tenant: str, until: int) -> dict[str, int]:
+        """Remove and return the tenant's rows due at or before ``until``; costs a look at each of them."""
         rows = self._due.get(tenant, {})
-        found = [trigger for trigger, due_at in rows.items() if due_at <= until]
+        found = {trigger: due_at for trigger, due_at in rows.items() if due_at <= until}
         for trigger in found:
             del rows[trigger]
         self._count -= len(found)

@@ -1,5 +1,6 @@
 """Drafting a page: one book's decision, its bytes, and the append that would commit it."""
 
+import dataclasses
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -33,44 +34,52 @@ class Draft:
     inputs: PageInputs
 
 
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """The hints of ``domain.inputs.Inputs``, and ``all_due``: what is due beyond the page's trigger limit as well.
+
+    When a trigger is taken out, another takes its place in the page, so all have to be looked at.
+    """
+
+    due: frozenset[str]
+    waiting: frozenset[str]
+    all_due: frozenset[str]
+
+
 async def draft_page(
     book: Book,
     inputs: PageInputs,
     *,
     zones: ZoneLibrary,
     observed: tuple[AttemptObserved, ...],
-    due: frozenset[str],
+    hints: Hints,
 ) -> Draft | None:
     """Decide the book's tick and put it into a page; None when there is nothing to say.
 
     A trigger that cannot be decided is named in the page's inputs and the rest decided again. A page over its
     size is decided again with half as many entries. Raises PageTooLarge when not even that helps.
     """
-    while (entries := _decide(book, inputs, zones=zones, observed=observed, due=due)) != ():
+    looked_at = Inputs(recorded=inputs, zones=zones, observed=observed, due=hints.due, waiting=hints.waiting)
+    while (entries := _decide(book, looked_at)) != ():
         if isinstance(entries, Quarantine):
             _log.error("trigger-quarantined", tenant=book.tenant, trigger=entries.trigger, cause=entries.cause)
             inputs = replace(inputs, quarantine=(*inputs.quarantine, entries))
+            looked_at = dataclasses.replace(looked_at, due=hints.all_due)
         else:
             try:
                 return _draft(book, inputs, entries)
             except PageTooLarge:
                 inputs = replace(inputs, entry_limit=_smaller(inputs.entry_limit, len(observed)))
+        looked_at = dataclasses.replace(looked_at, recorded=inputs)
         await give_way()
     return None
 
 
-def _decide(
-    book: Book,
-    inputs: PageInputs,
-    *,
-    zones: ZoneLibrary,
-    observed: tuple[AttemptObserved, ...],
-    due: frozenset[str],
-) -> tuple[BookEntry, ...] | Quarantine:
+def _decide(book: Book, inputs: Inputs) -> tuple[BookEntry, ...] | Quarantine:
     try:
-        entries = decide(book.state, Tick(), Inputs(recorded=inputs, zones=zones, observed=observed, due=due))
+        entries = decide(book.state, Tick(), inputs)
     except UndecidableTrigger as error:
-        if any(known.trigger == error.trigger for known in inputs.quarantine):
+        if any(known.trigger == error.trigger for known in inputs.recorded.quarantine):
             raise
         return error.quarantine()
     assert not isinstance(entries, Rejection), "a tick is never refused"

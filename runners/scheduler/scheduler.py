@@ -6,14 +6,13 @@ what it read, and what it decided counts once it has read that back.
 
 import asyncio
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
 from fireledger.domain.book import Book, BrokenChain, Folded, page_now
 from fireledger.domain.identifiers import slot_of
 from fireledger.domain.instants import Instant
-from fireledger.domain.limits import PAGE_ENTRIES_MAX
+from fireledger.domain.limits import PACE_STEP, PAGE_ENTRIES_MAX
 from fireledger.domain.page import MalformedPage, PageInputs
 from fireledger.domain.recurrence.search_costs import SEARCH_COSTS
 from fireledger.domain.state import State
@@ -24,19 +23,22 @@ from ..clock import Clock, ClockHeld, Reading
 from ..errors import BrokerUnavailable, LogGap
 from ..jetstream.ledger import Append, Ledger
 from ..jetstream.reader import PullReader
-from ..known_zones import Reload, missing_zone_data
+from ..known_zones import Reload
 from ..lifecycle import pause
 from ..logs import get_log
 from .admission import Admission
-from .books import OBSERVE_AFTER_S, OwnedBook, OwnedBooks, is_awaited, touched
+from .books import OBSERVE_AFTER_S, OwnedBook, OwnedBooks, first_due, is_awaited, touched
 from .commits import Commits
-from .drafts import Draft, draft_page
+from .drafts import Draft, Hints, draft_page
 from .leader_reads import FoldPosition, LeaderReads
 from .ownership import Ownership
 from .pacing import LaneRates
 from .status import BLOCKED_SHOWN_MAX, BlockedBook, SchedulerStatus
 from .turns import Turn, give_way
+from .zone_watch import ZoneWatch
 
+TRIGGERS_PER_PAGE = 1_000
+"""Triggers that one page decides at most beside those that wait: one book's flood must not keep the others waiting."""
 GROUP_PAGES_MAX = 250
 """Pages appended together: well below a batch's limit, so that the broker stores while the next ones are decided."""
 IDLE_S_MAX = 1.0
@@ -49,8 +51,6 @@ BACKOFF_MAX_S = 0.050
 INEFFECTIVE_FIRST_S = 0.1
 INEFFECTIVE_MAX_S = 10.0
 """Pages of a book that keep having no effect come ever more slowly: this clock, or the broker's, is wrong."""
-ZONES_RELOAD_S = 5.0
-"""Between two looks for time-zone data that a book uses and this process does not have."""
 DRAIN_S_MAX = 2.0
 """How long a stop waits for pages under way."""
 BEHIND = "clock-behind-book"
@@ -62,10 +62,11 @@ _log = get_log("scheduler")
 
 @dataclass(frozen=True, slots=True)
 class _InFlight:
-    """A page on its way to the log; ``cut`` tells that not all outcomes had room in it."""
+    """A page on its way to the log: ``cut`` tells that not all outcomes had room in it, ``left`` what it left due."""
 
     draft: Draft
     cut: bool
+    left: frozenset[str]
 
 
 class Scheduler:
@@ -95,9 +96,7 @@ class Scheduler:
         self._reader = reader
         self._clock = clock
         self._ownership = ownership
-        self._zones = zones
-        self._reload_zones = reload_zones
-        self._zones_sought: dict[str, float] = {}
+        self._zones = ZoneWatch(zones, reload_zones)
         self._admission = Admission(lane_rates or LaneRates())
         self._runner_id = runner_id
         self._wake = asyncio.Event()
@@ -149,7 +148,7 @@ class Scheduler:
             owned_slots=len(self._slots),
             owned_books=len(self._books),
             triggers_with_rows=len(self._books.calendar),
-            next_due_at=self._books.calendar.next_at(),
+            next_due_at=self._books.next_at(),
             pages_in_flight=len(self._in_flight),
             pages_committed=self.committed_count,
             entries_committed=self._entries_committed,
@@ -223,7 +222,10 @@ class Scheduler:
     def _note_effective(self, folded: Folded, owned: OwnedBook, flight: _InFlight | None) -> None:
         page, state = folded.page, folded.book.state
         self._newest_now = max(self._newest_now, state.now)
-        self._books.settle(owned, state, touched(page.entries, state), self._zones)
+        # A tick of ours has let go what it could; a command's page, or another scheduler's, may have left some.
+        not_before = 0 if flight is None else state.now + PACE_STEP
+        left, names = frozenset[str]() if flight is None else flight.left, touched(page.entries, state)
+        self._books.settle(owned, state, names, self._zones.library, not_before=not_before, left=left)
         if flight is not None:
             owned.ineffective_in_a_row = 0
             owned.step_noted += page.inputs.step
@@ -296,7 +298,7 @@ class Scheduler:
                 continue
             next_s = self._books.next_s()
             wait_s = IDLE_S_MAX if next_s is None else min(IDLE_S_MAX, max(0.0, next_s - _now_s()))
-            next_at = self._books.calendar.next_at()
+            next_at = self._books.next_at()
             await self._slept(wait_s, FAR_FUTURE if next_at is None else Instant(next_at))
 
     async def _slept(self, wait_s: float, until: Instant) -> None:
@@ -350,8 +352,9 @@ class Scheduler:
         self._books.adopt(owned)
         # Pages folded meanwhile renew the rows of what they touch, since the book is owned already.
         for name in tuple(self.fold.book(tenant).state.triggers):
-            self._books.refresh(self.fold.book(tenant).state, (name,), self._zones)
+            self._books.refresh(owned, self.fold.book(tenant).state, (name,), self._zones.library)
             await turn.share()
+        self._books.await_pace(owned, self.fold.book(tenant).state)
         if self.fold.has_pending(tenant):
             self._books.observe_by(tenant, _now_s() + OBSERVE_AFTER_S)
         owned.complete = True
@@ -411,12 +414,15 @@ class Scheduler:
             owner=self._runner_id,
             epoch=self._ownership.epoch_of(owned.slot),
             entry_limit=PAGE_ENTRIES_MAX,
+            trigger_limit=TRIGGERS_PER_PAGE,
             step=self._step_total - owned.step_noted,
-            allowances=self._admission.allowances(owned, book.state, owned_slots=len(self._slots)),
+            allowances=self._admission.allowances(owned, book.state, now, owned_slots=len(self._slots)),
             shedding_level=self._admission.level,
         )
         cut = as_of < self.fold.position
-        draft = await draft_page(book, inputs, zones=self._zones, observed=observed, due=frozenset(owned.due))
+        due, all_due = first_due(owned, book.state, TRIGGERS_PER_PAGE), frozenset(owned.due)
+        hints = Hints(due, frozenset(owned.waiting), all_due)
+        draft = await draft_page(book, inputs, zones=self._zones.library, observed=observed, hints=hints)
         self._admission.settle(inputs.allowances, () if draft is None else draft.entries)
         if self._books.get(tenant) is not owned or self.fold.book(tenant).head != book.head:
             # The log moved on while the decision gave way to others; it stays a candidate.
@@ -424,18 +430,14 @@ class Scheduler:
         if draft is None:
             self._nothing_to_say(owned, book, reading)
             return None
-        self._in_flight[tenant] = _InFlight(draft, cut)
+        self._in_flight[tenant] = _InFlight(draft, cut, all_due - due)
         return draft
 
     async def _obstacle(self, state: State, reading: Reading) -> str:
         """Why the book cannot be decided just now, or an empty text."""
         if reading.latest < state.now:
             return BEHIND
-        missing = missing_zone_data(state, self._zones)
-        if missing is not None:
-            await self._look_for_zones(missing)
-            return "zone-data-missing" if missing_zone_data(state, self._zones) else ""
-        return ""
+        return "zone-data-missing" if await self._zones.lacks(state) else ""
 
     def _note_books_ahead(self, reading: Reading) -> None:
         """After a step back nothing may be due for long; say nevertheless which books this clock is behind."""
@@ -454,14 +456,6 @@ class Scheduler:
             _log.error("book-blocked", tenant=tenant, reason=reason)
         self._blocked[tenant] = reason
         self._books.park(tenant, _now_s() + BLOCKED_RETRY_S)
-
-    async def _look_for_zones(self, missing: str) -> None:
-        """Look for a database at once when a book first goes by it, and now and then while it is not to be found."""
-        if self._reload_zones is None or _now_s() < self._zones_sought.get(missing, 0.0):
-            return
-        self._zones_sought[missing] = _now_s() + ZONES_RELOAD_S
-        with suppress(BrokerUnavailable):
-            self._zones = await self._reload_zones(self._zones)
 
     def _as_of_read_at(self, owned: OwnedBook, state: State, earliest: int, as_of: int) -> int | None:
         """When the leader was asked for ``as_of``: 0 when nothing depends on it, None when it has to be asked first."""
@@ -488,7 +482,8 @@ class Scheduler:
 
     def _nothing_to_say(self, owned: OwnedBook, book: Book, reading: Reading) -> None:
         """Make the rows anew; a row that is still due without a decision must not keep this loop busy."""
-        self._books.settle(owned, book.state, (), self._zones)
+        not_before = max(book.state.now, reading.earliest) + PACE_STEP
+        self._books.settle(owned, book.state, (), self._zones.library, not_before=not_before)
         self._books.observed(owned.tenant)
         if self._books.calendar.has_due(owned.tenant, reading.earliest):
             _log.debug("nothing-decided", tenant=owned.tenant)

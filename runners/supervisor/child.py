@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import ExitStatus, RunnerGaveUp
+from ..identity import PREDECESSOR_VARIABLE, RUNNER_ID_VARIABLE, new_runner_id
 from ..lifecycle import PARENT_FD_VARIABLE, Backoff, pause
 from ..logs import get_log
 
@@ -43,6 +44,7 @@ class Child:
         self._output = output
         self._process: asyncio.subprocess.Process | None = None
         self._pipe = -1
+        self._runner_id = ""
 
     @property
     def pid(self) -> int:
@@ -88,6 +90,8 @@ class Child:
 
     async def _start(self) -> asyncio.subprocess.Process:
         read_end, write_end = os.pipe()
+        # The process before has ended, or this one would not be started.
+        predecessor, self._runner_id = self._runner_id, new_runner_id(self.name)
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -96,7 +100,12 @@ class Child:
                 stdout=self._output,
                 stderr=self._output,
                 pass_fds=(read_end,),
-                env={**os.environ, PARENT_FD_VARIABLE: str(read_end)},
+                env={
+                    **os.environ,
+                    PARENT_FD_VARIABLE: str(read_end),
+                    RUNNER_ID_VARIABLE: self._runner_id,
+                    PREDECESSOR_VARIABLE: predecessor,
+                },
                 start_new_session=True,
             )
         except BaseException:

@@ -100,6 +100,7 @@ INPUTS = PageInputs(
     as_of_read_at=AT - 2,
     allowances={"backfill": 4, "catch-up": 9},
     entry_limit=500,
+    trigger_limit=200,
     shedding_level=2,
     logic_version=1,
     quarantine=(Quarantine("t", "MalformedZone: broken"),),

@@ -1,26 +1,20 @@
 """The oracle's reading of one book: each page is held against what its entries must say, then noted."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from fireledger.domain import commands as c
 from fireledger.domain import entries as e
 from fireledger.domain.definition import Definition
 from fireledger.domain.page import Page
-from tests.simulation.invariants import Invariant, Violation, require
-from tests.simulation.trigger_model import Opened, Owed, Span, TriggerModel, Zones
+from tests.simulation.conclusions_model import Record
+from tests.simulation.invariants import Violation, require
+from tests.simulation.paces import TenantPaces
+from tests.simulation.spending import Spending, period
+from tests.simulation.trigger_model import Span, Stretch, TriggerModel, Zones
 
-Decision = e.FireReleased | e.FireDecided | e.InstantsResolved
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """An attempt record of a tenant as the log holds it."""
-
-    sequence: int
-    stamped_at: int
-    record: e.AttemptRecord
+Fire = tuple[str, int, int]
+"""Trigger, scheduled instant and sequence."""
 
 
 @dataclass(slots=True)
@@ -29,6 +23,15 @@ class Slack:
 
     early: int = 0
     broker: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A released attempt: from when on it may be made, the policy of then, and its page's place in the log."""
+
+    earliest: int
+    overlap: str
+    sequence: int
 
 
 @dataclass
@@ -43,47 +46,63 @@ class BookModel:
     jitters: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     triggers: dict[str, TriggerModel] = field(default_factory=dict[str, TriggerModel])
     unobserved: deque[Record] = field(default_factory=deque[Record])
-    results: dict[tuple[str, int], list[Record]] = field(default_factory=dict[tuple[str, int], list[Record]])
-    finished: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict[tuple[str, int], tuple[str, int]])
+    results: dict[Fire, list[Record]] = field(default_factory=dict[Fire, list[Record]])
+    finished: dict[Fire, tuple[str, int]] = field(default_factory=dict[Fire, tuple[str, int]])
     """Outcome and LEDGER sequence of each finished fire."""
-    released: dict[tuple[str, int], Opened] = field(default_factory=dict[tuple[str, int], Opened])
+    released: dict[tuple[Fire, int], Released] = field(default_factory=dict[tuple[Fire, int], Released])
+    """By fire and attempt."""
+    paces: TenantPaces = field(default_factory=TenantPaces)
+    spending: dict[tuple[str | None, e.Period], Spending] = field(
+        default_factory=dict[tuple[str | None, e.Period], Spending]
+    )
+    suspended_until: int | None = None
+    suspensions: list[Stretch] = field(default_factory=list[Stretch])
+    grants: dict[str | None, int] = field(default_factory=dict[str | None, int])
     effective: set[int] = field(default_factory=set[int])
     """Numbers of the pages that took effect."""
     fire_count: int = 0
+    retry_count: int = 0
     decided_count: int = 0
 
-    def apply(self, page: Page, sequence: int, true_now: int) -> None:
-        """Take an effective page. Raises Violation."""
+    def begin(self, page: Page) -> list[Record]:
+        """Take an effective page's inputs; what it observes. Raises Violation."""
         inputs = page.inputs
-        require(inputs.now >= self.now, "now-forward", f"{self._page(page)}: now went back")
-        require(inputs.as_of >= self.as_of, "now-forward", f"{self._page(page)}: as_of went back")
-        self._observed(page)
-        if isinstance(page.command, c.Tick):
-            _Tick(self, page, sequence, true_now).check()
-        else:
-            for entry in page.entries:
-                self._command_entry(entry, page)
-        self.now, self.as_of = inputs.now, inputs.as_of
+        require(inputs.now >= self.now, "now-forward", f"{self.page(page)}: now went back")
+        require(inputs.as_of >= self.as_of, "now-forward", f"{self.page(page)}: as_of went back")
+        return self._observed(page)
+
+    def end(self, page: Page) -> None:
+        """All its entries are taken."""
+        self.now, self.as_of = page.inputs.now, page.inputs.as_of
         self.effective.add(page.number)
 
-    def _page(self, page: Page) -> str:
+    def page(self, page: Page) -> str:
+        """A page for a message."""
         return f"book {self.tenant} page {page.number}"
 
-    def _observed(self, page: Page) -> None:
+    def _observed(self, page: Page) -> list[Record]:
         wanted: list[Record] = []
         while self.unobserved and self.unobserved[0].sequence <= page.inputs.as_of:
             wanted.append(self.unobserved.popleft())
         found = [entry for entry in page.entries if isinstance(entry, e.AttemptObserved)]
-        mine = [(r.sequence, r.stamped_at, r.record.trigger, r.record.scheduled, r.record.attempt) for r in wanted]
-        theirs = [(o.source_sequence, o.stamped_at, o.trigger, o.scheduled, o.attempt) for o in found]
-        require(mine == theirs, "observed-complete", f"{self._page(page)} observes {theirs}, the log has {mine}")
+        mine = [(r.sequence, r.stamped_at, r.record.trigger, r.fire, r.record.attempt) for r in wanted]
+        theirs = [(o.source_sequence, o.stamped_at, o.trigger, (o.scheduled, o.sequence), o.attempt) for o in found]
+        require(mine == theirs, "observed-complete", f"{self.page(page)} observes {theirs}, the log has {mine}")
+        for each in wanted:
+            cost = 0 if isinstance(each.record, e.AttemptStarted) else each.record.cost or 0
+            for (owner, _), spending in self.spending.items():
+                if owner in (None, each.record.trigger):
+                    spending.charge(cost, page.inputs.now)
+        return wanted
 
-    # Commands
+    # Definitions
 
-    def _command_entry(self, entry: e.BookEntry, page: Page) -> None:
+    def defined(self, entry: e.BookEntry, page: Page) -> None:
+        """Take an entry about a tenant's or a trigger's definition. Raises Violation."""
         now = page.inputs.now
         match entry:
             case e.TenantCreated() | e.TenantAmended():
+                self.paces.settings = entry.settings
                 if not self.jitters or self.jitters[-1][1] != entry.settings.default_jitter:
                     self.jitters.append((now if self.jitters else 0, entry.settings.default_jitter))
             case e.ZoneDataAdopted():
@@ -104,12 +123,10 @@ class BookModel:
                 self.quarantine(entry, now)
             case e.InstantsResolved():
                 self._cancelled(entry, page)
-            case e.FireWithdrawn():
-                self.withdrawn(entry, "cancelled")
             case e.TriggerDeleted():
                 self._deleted(entry, page)
             case _:
-                raise Violation("one-state", f"{self._page(page)}: a command's page holds {type(entry).__name__}")
+                raise Violation("one-state", f"{self.page(page)}: a command's page holds {type(entry).__name__}")
 
     def _created(self, entry: e.TriggerCreated, page: Page) -> None:
         before = self.triggers.get(entry.trigger)
@@ -117,10 +134,10 @@ class BookModel:
         now = page.inputs.now
         trigger = TriggerModel(
             self.tenant, entry.trigger, entry.definition, page.number, self.zones, self.jitters,
-            spans=[Span(entry.definition, now)], paused=entry.paused,
+            spans=[Span(entry.definition, now)], paused=entry.paused, suspensions=self.suspensions,
         )  # fmt: skip
         if before is not None:
-            trigger.states, trigger.open = before.states, before.open
+            trigger.states, trigger.open, trigger.run_number = before.states, before.open, before.run_number
         if entry.paused:
             trigger.pauses.append((now, None, "policy"))
         self.triggers[entry.trigger] = trigger
@@ -167,7 +184,7 @@ class BookModel:
         require(
             owed == entry.owed_count or given_up,
             "pause-exact",
-            f"{self._page(page)} resumes {entry.owed_count}, owed are {owed}",
+            f"{self.page(page)} resumes {entry.owed_count}, owed are {owed}",
         )
         trigger.paused = False
         kind = "skip" if entry.on_resume == "skip" else "policy"
@@ -199,7 +216,7 @@ class BookModel:
                     trigger.mark(span, due, "cancelled")
                 self.decided_count += len(found)
                 return
-        raise Violation("cancelled-on-delete", f"{self._page(page)}: {entry} is no owed stretch")
+        raise Violation("cancelled-on-delete", f"{self.page(page)}: {entry} is no owed stretch")
 
     def _taken(self, trigger: TriggerModel, entry: e.InstantsResolved) -> None:
         """A deleted trigger's instant that new zone data had moved onto a decided key."""
@@ -215,17 +232,25 @@ class BookModel:
 
     def withdrawn(self, entry: e.FireWithdrawn, state: str) -> None:
         """A waiting fire ends without being released."""
-        trigger = self.triggers[entry.trigger]
-        text = trigger.text(entry.scheduled)
+        trigger, fire = self.triggers[entry.trigger], (entry.scheduled, entry.sequence)
+        text = trigger.text(*fire)
         require(entry.state == state, "one-state", f"{text} is withdrawn as {entry.state}")
-        require(entry.scheduled in trigger.waiting, "one-state", f"{text} is withdrawn and did not wait")
-        del trigger.waiting[entry.scheduled]
-        trigger.fired_count -= 1
-        trigger.states[entry.scheduled] = entry.state
+        require(fire in trigger.waiting, "one-state", f"{text} is withdrawn and did not wait")
+        del trigger.waiting[fire]
+        if not entry.sequence:
+            trigger.fired_count -= 1
+            trigger.states[entry.scheduled] = entry.state
 
     def _deleted(self, entry: e.TriggerDeleted, page: Page) -> None:
         trigger, now = self.triggers[entry.trigger], page.inputs.now
         require(not trigger.waiting, "cancelled-on-delete", f"{trigger.name} is deleted and fires wait")
+        retries = [fire for fire, opened in trigger.open.items() if opened.retry_at is not None]
+        require(not retries, "cancelled-on-delete", f"{trigger.name} is deleted and retries wait: {retries}")
+        require(trigger.backfill is None, "cancelled-on-delete", f"{trigger.name} is deleted in its backfill")
+        for name in [name for name in self.spending if name[0] == trigger.name]:
+            del self.spending[name]
+        self.grants.pop(trigger.name, None)
+        trigger.suspended_until = None
         if not trigger.exhausted and not page.inputs.quarantine:
             for span in trigger.spans:
                 left = next(trigger.undecided(span, now), None)
@@ -238,19 +263,60 @@ class BookModel:
         """No key is decided twice."""
         require(at not in trigger.states, "one-state", f"{trigger.text(at)} is decided a second time")
 
+    def run_numbered(self, entry: e.FireEntry) -> TriggerModel:
+        """A fire beside the schedule takes the next run number."""
+        trigger = self.triggers[entry.trigger]
+        text = trigger.text(entry.scheduled, entry.sequence)
+        require(entry.sequence == trigger.run_number + 1, "run-number", f"{text} comes after {trigger.run_number}")
+        trigger.run_number = entry.sequence
+        return trigger
+
+    # Stopping
+
+    def deciding(self, trigger: TriggerModel) -> bool:
+        """Whether anything of a trigger may be decided or released."""
+        return self.suspended_until is None and trigger.deciding
+
+    def spends(self, owner: str | None) -> Iterator[tuple[e.Period, Spending]]:
+        """The ceilings of a trigger or the tenant."""
+        for (whose, per), spending in self.spending.items():
+            if whose == owner:
+                yield per, spending
+
+    def period(self, owner: str | None, per: e.Period, now: int) -> tuple[int, int]:
+        """The present period of a ceiling."""
+        zone = self.paces.settings.zone if owner is None else self.triggers[owner].definition.zone
+        return period(per, now, self.zones.offsets(self.zones.adoptions[-1][1], zone))
+
+    def suspended(self, owner: str | None) -> int | None:
+        """Until when a trigger, or the tenant, is suspended."""
+        return self.suspended_until if owner is None else self.triggers[owner].suspended_until
+
     # What is left
 
     def at_rest(self) -> bool:
-        """Whether every attempt is observed, and no fire is open or waits."""
+        """Whether every attempt is observed, and nothing is under way.
+
+        A fire that waits for a person, for a retry's instant, or in a trigger that stands still, is at rest.
+        """
         if self.unobserved:
             return False
-        return not any(trigger.open or trigger.waiting for trigger in self.triggers.values())
+        for trigger in self.triggers.values():
+            if any(not opened.held and opened.retry_at is None for opened in trigger.open.values()):
+                return False
+            if ((trigger.waiting and not trigger.blocked) or trigger.backfill) and self.deciding(trigger):
+                return False
+        return True
 
     def next_release(self, until: int) -> int:
-        """When something of the book is next released, ``until`` at the latest."""
-        found = until
+        """When something of the book is next released, or goes on, ``until`` at the latest."""
+        found = min(until, self.suspended_until or until)
         for trigger in self.triggers.values():
-            if trigger.deciding and not trigger.exhausted:
+            found = min(found, trigger.suspended_until or until)
+            if not self.deciding(trigger):
+                continue
+            found = min([found, *(each.retry_at for each in trigger.open.values() if each.retry_at is not None)])
+            if not trigger.exhausted:
                 for span in trigger.spans:
                     found = min(found, trigger.next_release(span, until) or until)
         return found
@@ -258,13 +324,16 @@ class BookModel:
     def overdue(self, due_before: int, released_before: int) -> Iterable[str]:
         """What of all that was due or released before these instants is still not decided, released or finished."""
         for trigger in self.triggers.values():
-            for at, opened in trigger.open.items():
-                if opened.released_at < released_before:
-                    yield f"{trigger.text(at)} has no outcome"
-            if not trigger.deciding:
+            stands = not self.deciding(trigger)
+            for fire, opened in trigger.open.items():
+                since = max(opened.since, opened.retry_at or 0)
+                if since < released_before and not (stands and opened.retry_at is not None):
+                    yield f"{trigger.text(*fire)} has no outcome: {opened}"
+            if stands:
                 continue
-            if trigger.waiting and not trigger.open:
-                yield f"{trigger.name} has waiting fires and none is open"
+            for fire, waited in trigger.waiting.items():
+                if waited.lane == "on-time" and waited.since < released_before and not trigger.open:
+                    yield f"{trigger.text(*fire)} waits, and nothing of its trigger is open"
             if trigger.exhausted:
                 continue
             for span in trigger.spans:
@@ -272,225 +341,14 @@ class BookModel:
                 if owed:
                     yield f"{trigger.text(owed[0].at)} is not decided, nor {len(owed) - 1} after it"
 
-
-class _Tick:
-    """One scheduler's page under check."""
-
-    def __init__(self, book: BookModel, page: Page, sequence: int, true_now: int) -> None:
-        self.book = book
-        self.page = page
-        self.sequence = sequence
-        self.true_now = true_now
-        self.now = page.inputs.now
-        self.owed: dict[str, list[tuple[Span, list[Owed]]]] = {}
-        self.fired: dict[str, tuple[set[int], int | None]] = {}
-
-    def check(self) -> None:
-        """Check and note every entry. Raises Violation."""
-        for entry in self.page.entries:
-            match entry:
-                case e.AttemptObserved() | e.ClockNoted():
-                    pass
-                case e.FireFinished():
-                    self._finished(entry)
-                case e.TriggerQuarantined():
-                    self.book.quarantine(entry, self.now)
-                case e.FireReleased() if not entry.decides:
-                    self._released_after_waiting(entry)
-                case e.FireReleased() | e.FireDecided() | e.InstantsResolved():
-                    self._decision(entry)
-                case e.FireWithdrawn():
-                    self._replaced(entry)
-                case e.SegmentSettled():
-                    self.book.settle(entry)
-                case _:
-                    raise Violation("one-state", f"a scheduler's page holds {type(entry).__name__}")
-        for name, spans in self.owed.items():
-            trigger = self.book.triggers[name]
-            for span, left in spans:
-                require(
-                    not left or trigger.exhausted or span not in trigger.spans,
-                    "nothing-lost",
-                    f"{trigger.text(left[0].at if left else 0)} is owed and left out of page {self.page.number}",
-                )
-
-    def _trigger(self, name: str) -> TriggerModel:
-        trigger = self.book.triggers[name]
-        invariant: Invariant = "quarantine" if trigger.quarantined else "pause-exact"
-        if trigger.deleted:
-            invariant = "cancelled-on-delete"
-        require(trigger.deciding, invariant, f"{self.book.tenant}/{name} is not to be decided, page {self.page.number}")
-        return trigger
-
-    def _span_of(self, trigger: TriggerModel, at: int) -> tuple[Span, list[Owed]]:
-        """The span that owes this instant now, with what it owes from there on; it must be the next one."""
-        if trigger.name not in self.owed:
-            self.owed[trigger.name] = [(span, trigger.owed(span, self.now)) for span in trigger.spans]
-        for span, owed in self.owed[trigger.name]:
-            if owed and owed[0].at == at:
-                return span, owed
-        known = any(each.at == at for _, owed in self.owed[trigger.name] for each in owed)
-        if at in trigger.states:
-            raise Violation("one-state", f"{trigger.text(at)} is decided a second time")
-        invariant: Invariant = "nothing-lost" if known else "never-early"
-        raise Violation(invariant, f"{trigger.text(at)} is decided on page {self.page.number} and is not the next owed")
-
-    def _decision(self, entry: Decision) -> None:
-        trigger = self._trigger(entry.trigger)
-        if isinstance(entry, e.InstantsResolved):
-            self._resolved(trigger, entry)
-        else:
-            self._fires(trigger, entry)
-
-    def _classes(self, trigger: TriggerModel, span: Span, owed: list[Owed]) -> None:
-        """Work out the span's firing instants before its first decision."""
-        key = f"{trigger.name}/{span.after}"
-        if key in self.fired:
-            return
-        judged = [(each, trigger.judge(span, each, self.now)) for each in owed]
-        missed = [each for each, kind in judged if kind in ("missed", "missed-paused")]
-        self.fired[key] = trigger.firing(missed, [each for each, kind in judged if kind == "on-time"])
-
-    def _next(self, trigger: TriggerModel, at: int) -> tuple[Span, Owed, str]:
-        span, owed = self._span_of(trigger, at)
-        self._classes(trigger, span, owed)
-        each = owed[0]
-        kind = trigger.judge(span, each, self.now)
-        if kind != "taken":
-            self.book.once(trigger, at)
-        early = each.release - self.true_now
-        require(early <= self.book.slack.early, "never-early", f"{trigger.text(at)} is decided {early} us early")
-        del owed[0]
-        return span, each, kind
-
-    def _mark(self, trigger: TriggerModel, span: Span, at: int, state: str) -> None:
-        due = next(trigger.undecided(span, at), None)
-        assert due is not None, "the next owed instant is undecided"
-        assert due.at == at, "the next owed instant comes first"
-        trigger.mark(span, due, state)
-        self.book.decided_count += 1
-
-    def _fires(self, trigger: TriggerModel, entry: e.FireReleased | e.FireDecided) -> None:
-        text = trigger.text(entry.scheduled)
-        span, owed, kind = self._next(trigger, entry.scheduled)
-        firing, _ = self.fired[f"{trigger.name}/{span.after}"]
-        late = self.now - owed.release
-        require(late <= trigger.definition.horizon, "horizon", f"{text} fires {late} us late")
-        wanted = "catch-up" if kind in ("missed", "missed-paused") else kind
-        require(entry.lane == wanted, "policy", f"{text} fires in lane {entry.lane}, judged {kind}")
-        if entry.lane == "catch-up":
-            require(owed.at in firing, "cap", f"{text} is caught up; its policy fires {len(firing)} others")
-        require(entry.release == owed.release, "never-early", f"{text} has release {entry.release}, not {owed.release}")
-        require(entry.definition_page == trigger.definition_page, "policy", f"{text} has another definition")
-        require(not trigger.exhausted, "maximum", f"{text} is above the maximum of fires")
-        self._mark(trigger, span, entry.scheduled, "fired")
-        trigger.fired_count += 1
-        if isinstance(entry, e.FireReleased):
-            self._released(trigger, entry)
-            return
-        # A catch-up fire may wait for its lane's pace as well, of which the oracle knows only that it ends.
-        may_wait = entry.lane == "catch-up" or (bool(trigger.open) and trigger.definition.overlap != "allow")
-        require(may_wait, "overlap", f"{text} waits for nothing")
-        trigger.waiting[entry.scheduled] = entry.lane
-        ahead = [at for at, lane in trigger.waiting.items() if lane == entry.lane == "on-time"]
-        require(len(ahead) <= 1, "overlap", f"{text} waits beside another on-time fire")
-
-    def _released(self, trigger: TriggerModel, entry: e.FireReleased) -> None:
-        text = trigger.text(entry.scheduled)
-        overlap = trigger.definition.overlap
-        require(overlap == "allow" or not trigger.open, "overlap", f"{text} is released beside {list(trigger.open)}")
-        opened = Opened(entry.release, entry.lane, overlap, self.sequence, self.now, trigger.definition.outcome_window)
-        trigger.open[entry.scheduled] = opened
-        self.book.released[trigger.name, entry.scheduled] = opened
-        self.book.fire_count += 1
-
-    def _released_after_waiting(self, entry: e.FireReleased) -> None:
-        trigger = self._trigger(entry.trigger)
-        text = trigger.text(entry.scheduled)
-        require(entry.scheduled in trigger.waiting, "one-state", f"{text} is released and did not wait")
-        lanes = list(trigger.waiting.values())
-        first = "on-time" if "on-time" in lanes else "catch-up"
-        oldest = min(at for at, lane in trigger.waiting.items() if lane == first)
-        require(entry.scheduled == oldest, "overlap", f"{text} goes before {trigger.text(oldest)}")
-        del trigger.waiting[entry.scheduled]
-        self._released(trigger, entry)
-
-    def _replaced(self, entry: e.FireWithdrawn) -> None:
-        trigger = self._trigger(entry.trigger)
-        text = trigger.text(entry.scheduled)
-        require(entry.cause == "replaced", "overlap", f"{text} is withdrawn, {entry.cause}")
-        require(trigger.waiting.get(entry.scheduled) == "on-time", "overlap", f"{text} is replaced and did not wait")
-        self.book.withdrawn(entry, "skipped")
-
-    def _resolved(self, trigger: TriggerModel, entry: e.InstantsResolved) -> None:
-        at: int | None = entry.first
-        for number in range(entry.count):
-            require(at is not None, "nothing-lost", f"{entry} counts more than is owed")
-            assert at is not None
-            span, owed, kind = self._next(trigger, at)
-            firing, into = self.fired[f"{trigger.name}/{span.after}"]
-            self._check_unfired(trigger, entry, owed, kind, into)
-            require(owed.at not in firing, "policy", f"{trigger.text(at)} should fire, and is {entry.state}")
-            if kind == "taken":
-                state = trigger.states[at]
-                self._mark(trigger, span, at, state)
-            else:
-                self._mark(trigger, span, at, entry.state)
-            last = number == entry.count - 1
-            require(not last or at == entry.last, "nothing-lost", f"{entry} does not end where its count does")
-            left = [each for other, each in self.owed[trigger.name] if other is span]
-            at = left[0][0].at if left and left[0] else None
-
-    def _check_unfired(
-        self, trigger: TriggerModel, entry: e.InstantsResolved, owed: Owed, kind: str, into: int | None
-    ) -> None:
-        text = f"{trigger.text(owed.at)} ({kind}) is {entry.state}, {entry.cause}"
-        missed = trigger.definition.missed
-        late = self.now - owed.release
-        match entry.state, entry.cause:
-            case "expired", _:
-                require(kind == "expired" and late > trigger.definition.horizon, "horizon", text)
-            case "skipped", "quarantined":
-                require(kind == "quarantined", "quarantine", text)
-            case "skipped", "paused":
-                require(kind == "paused-skip" or (kind == "missed-paused" and missed == "skip"), "policy", text)
-            case "skipped", "missed":
-                require(kind == "missed" and missed == "skip", "policy", text)
-            case "skipped", "overlap":
-                busy = any(opened.lane == "on-time" for opened in trigger.open.values())
-                require(kind == "on-time" and trigger.definition.overlap == "skip" and busy, "overlap", text)
-            case "dropped", "over-cap":
-                require(kind in ("missed", "missed-paused") and missed == "fire-all", "cap", text)
-            case "coalesced", _:
-                if kind == "taken":
-                    require(entry.into == owed.at, "policy", text)
-                else:
-                    right = kind in ("missed", "missed-paused") and missed == "fire-once-now" and entry.into == into
-                    require(right, "policy", text)
-            case _:
-                raise Violation("policy", text)
-
-    def _finished(self, entry: e.FireFinished) -> None:
-        trigger = self.book.triggers[entry.trigger]
-        text = trigger.text(entry.scheduled)
-        require(entry.scheduled in trigger.open, "one-state", f"{text} is finished and was not open")
-        opened = trigger.open.pop(entry.scheduled)
-        records = self.book.results.get((entry.trigger, entry.scheduled), [])
-        starts = [r for r in records if isinstance(r.record, e.AttemptStarted) and r.sequence <= self.page.inputs.as_of]
-        deadline = starts[-1].stamped_at + opened.window if starts else 0
-        in_time = [
-            r.record.result
-            for r in records
-            if isinstance(r.record, e.AttemptResult) and r.stamped_at < deadline - self.book.slack.broker
-        ]
-        if entry.cause == "outcome window over":
-            require(not in_time, "outcome-true", f"{text} is unknown and has the result {in_time}")
-            require(
-                bool(starts) and self.page.inputs.now >= deadline, "outcome-true", f"{text}: the window is not over"
-            )
-        else:
-            results = [r.record.result for r in records if isinstance(r.record, e.AttemptResult)]
-            wanted = {"succeeded": "succeeded", "failed": "final retryable", "unknown": "timeout"}[entry.outcome]
-            right = bool(results) and results[0] in wanted.split()
-            require(right, "outcome-true", f"{text} is {entry.outcome}, its results are {results}")
-        self.book.finished[entry.trigger, entry.scheduled] = (entry.outcome, self.sequence)
+    def left_over(self) -> Iterator[str]:
+        """What waits for a pace, a retry's instant or a person."""
+        for trigger in self.triggers.values():
+            if trigger.backfill is not None:
+                yield f"backfill {trigger.backfill.label} of {self.tenant}/{trigger.name}"
+            for fire, waited in trigger.waiting.items():
+                if waited.lane != "on-time":
+                    yield f"{trigger.text(*fire)} waits in lane {waited.lane}"
+            for fire, opened in trigger.open.items():
+                if opened.held or opened.retry_at is not None:
+                    yield f"{trigger.text(*fire)} waits: {opened}"

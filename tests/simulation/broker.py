@@ -51,6 +51,8 @@ class SimulatedBroker:
         self.up = True
         self.generation = 0
         """How often it was restarted: whatever was on its way then is lost."""
+        self.sent_at: dict[str, int] = {}
+        """When each message was first sent, in true time, by its commit id."""
         self.on_store: list[Callable[[Stored], None]] = []
         """Called with each message as it is stored, before anybody can read it."""
         self._now = now
@@ -80,6 +82,10 @@ class SimulatedBroker:
     async def wait_up(self) -> None:
         """Return once it is up."""
         await self._came_up.wait()
+
+    def note_sent(self, commit_id: str) -> None:
+        """Somebody sends it."""
+        self.sent_at.setdefault(commit_id, self._now())
 
     # The log
 
@@ -330,6 +336,7 @@ class SimulatedLedger:
 
     async def append(self, append: Append) -> Committed | Lost:
         """Append one message; resend it until its outcome is certain. Raises BrokerUnavailable at the deadline."""
+        self._broker.note_sent(append.commit_id)
         (outcome,) = await self._until_certain(lambda: [self._broker.store(append)])
         self.note_seen(_sequence(outcome))
         return outcome
@@ -339,6 +346,8 @@ class SimulatedLedger:
         if len({append.subject for append in appends}) < len(appends):
             raise ValueError("a subject occurs twice in one call; its messages depend on each other")
         if len(appends) > PLAIN_APPENDS_MAX:
+            for append in appends:
+                self._broker.note_sent(append.commit_id)
             # Losers are taken out of a batch and the rest goes in together: as if stored one after the other at once.
             outcomes = await self._until_certain(lambda: [self._broker.store(append) for append in appends])
             for outcome in outcomes:

@@ -3,10 +3,13 @@
 Each fault is injected somewhere drawn at random, lasts a drawn time, and is undone. Healing undoes whatever is left.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
 from fireledger.domain.instants import MILLISECOND, SECOND
+from fireledger.domain.page import decode_page
+from fireledger.runners.jetstream.leader import Stored
 from tests.simulation.broker import Trouble, wait
 from tests.simulation.executors import Mood
 from tests.simulation.nodes import Node
@@ -36,6 +39,13 @@ Fault = Literal[
     "executor-failing",
     "executor-refusing",
     "executor-silent",
+    "executor-busy",
+    "executor-asking",
+    "executor-reporting",
+    "slow-rounds",
+    "crash-at-commit",
+    "crash-in-call",
+    "partitions-changed",
     "command-race",
     "poisoned-trigger",
     "zone-adoption",
@@ -166,8 +176,11 @@ async def _two_owners(world: "World") -> None:
     ownership = node.ownership
     if ownership is not None:
         ownership.insist(insisting=True)
+        began = world.now()
+        world.oracle.doubt(began, None)
         await wait(world.random.choice((2.0, 10.0, 30.0)))
         ownership.insist(insisting=False)
+        world.oracle.doubt(began, world.now())
 
 
 def _moody(mood: Mood) -> _Inject:
@@ -178,6 +191,65 @@ def _moody(mood: Mood) -> _Inject:
         world.executors.mood = "healthy"
 
     return inject
+
+
+async def _slow_rounds(world: "World") -> None:
+    """Rounds of deciding take so long that schedulers hold work back, the least urgent first."""
+    slow_s = world.random.choice((1.2, 2.5, 5.0, 31.0))
+    runners = [node.runner_id for node in world.schedulers if world.random.random() < 0.7]
+    world.slow_rounds.update(dict.fromkeys(runners, slow_s))
+    await wait(world.random.choice((5.0, 15.0, 40.0)))
+    for runner in runners:
+        world.slow_rounds.pop(runner, None)
+
+
+async def _crash_at_commit(world: "World") -> None:
+    """A scheduler dies with its page just stored and not read back, or sent and not stored."""
+    node = world.random.choice(world.schedulers)
+    stored = asyncio.Event()
+
+    def note(message: Stored) -> None:
+        """A book's page of its own is stored."""
+        if message.subject.startswith("book.") and decode_page(message.body).inputs.owner == node.runner_id:
+            stored.set()
+
+    before = world.random.random() < 0.5
+    if before:
+        # It dies with the next page on its way.
+        node.link.trouble = Trouble(slow_requests=1.0, slow_s=1.0)
+    world.broker.on_store.append(note)
+    try:
+        async with asyncio.timeout(30.0):
+            await stored.wait()
+    except TimeoutError:
+        pass
+    finally:
+        world.broker.on_store.remove(note)
+    await _crash(world, node, world.random.choice((0.0, 2.0)))
+    node.heal()
+
+
+async def _crash_in_call(world: "World") -> None:
+    """A dispatcher dies between a call and its record."""
+    node = world.random.choice(world.dispatchers)
+    began = world.executors.call_count
+    for _ in range(150):
+        if world.executors.call_count > began:
+            break
+        await wait(0.2)
+    await wait(world.random.choice((0.0, 0.05, 0.3)))
+    await _crash(world, node, world.random.choice((0.0, 0.5, 10.0)))
+
+
+async def _partitions_changed(world: "World") -> None:
+    """Process after process comes back with the slots divided otherwise."""
+    world.repartition(world.random.choice((2, 3, 4, 8)))
+    for node in (*world.schedulers, *world.dispatchers):
+        if node.running:
+            await node.leave()
+            if not node.running:
+                node.start()
+        await wait(world.random.choice((0.0, 3.0)))
 
 
 async def _command_race(world: "World") -> None:
@@ -224,6 +296,13 @@ FAULTS: dict[Fault, _Inject] = {
     "executor-failing": _moody("failing"),
     "executor-refusing": _moody("refusing"),
     "executor-silent": _moody("silent"),
+    "executor-busy": _moody("busy"),
+    "executor-asking": _moody("asking"),
+    "executor-reporting": _moody("reporting"),
+    "slow-rounds": _slow_rounds,
+    "crash-at-commit": _crash_at_commit,
+    "crash-in-call": _crash_in_call,
+    "partitions-changed": _partitions_changed,
     "command-race": _command_race,
     "poisoned-trigger": _poisoned_trigger,
     "zone-adoption": _zone_adoption,

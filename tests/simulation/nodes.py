@@ -13,12 +13,15 @@ from fireledger.domain.limits import SLOT_COUNT
 from fireledger.domain.state import State
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.projections.ledger_fold import LedgerFold
+from fireledger.runners.attempt_tokens import REPORT_KEY_BYTES, AttemptTokens
 from fireledger.runners.clock import Bound, Clock, OnStep, Reading, SystemClock
 from fireledger.runners.control.commands import CommandWriter
 from fireledger.runners.control.model import Model
+from fireledger.runners.control.outcome_reports import OutcomeReports
 from fireledger.runners.dispatcher import dispatcher as dispatcher_module
 from fireledger.runners.dispatcher.dispatcher import Dispatcher
 from fireledger.runners.dispatcher.policy import TargetPolicy
+from fireledger.runners.dispatcher.reporting import Reporting
 from fireledger.runners.jetstream.buckets import Bucket
 from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.ledger import Ledger
@@ -26,6 +29,7 @@ from fireledger.runners.jetstream.reader import PullReader
 from fireledger.runners.known_zones import KnownZones
 from fireledger.runners.lease_plan import EXPIRY_S, RENEWAL_S
 from fireledger.runners.leases import LeaseKind, PartitionLeases
+from fireledger.runners.scheduler.pacing import LaneRates
 from fireledger.runners.scheduler.scheduler import Scheduler
 from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader, Trouble
 from tests.simulation.executors import ExecutorConnection, Executors, SimulatedHttpTarget
@@ -34,6 +38,8 @@ PARTITION_COUNT = 4
 """Few, so that a hand-over moves many tenants and a look at the leases costs little."""
 EVERY_SLOT = frozenset(range(SLOT_COUNT))
 HANDOVER_EVERY_S = 45.0
+TOKENS = AttemptTokens(bytes(REPORT_KEY_BYTES))
+REPORT_URL = "http://control.test/outcomes"
 EPSILON_MIN = Duration(1 * MILLISECOND)
 EPSILON_MAX = Duration(40 * MILLISECOND)
 
@@ -141,6 +147,8 @@ class Surroundings:
     failed: Callable[[BaseException], None]
     expiry_s: float = EXPIRY_S
     """Of leases; their renewal is as much slower or faster."""
+    partition_count: int = PARTITION_COUNT
+    lane_rates: LaneRates = field(default_factory=LaneRates)
     sleepers: Sleepers = field(default_factory=Sleepers)
 
 
@@ -153,6 +161,8 @@ class Node:
     on_step: OnStep = "hold"
     count: int = 0
     ownership: "Insistent | None" = None
+    partition_count: int = 0
+    """Of the present process."""
     link: Link = field(init=False)
     time: NodeTime = field(init=False)
     clock: SystemClock = field(init=False)
@@ -181,6 +191,7 @@ class Node:
         """Begin a new process."""
         assert self._task is None, f"{self.name} runs already"
         self.count += 1
+        self.partition_count = self.around.partition_count
         self._stop = asyncio.Event()
         self.link = Link(self.around.broker, self.around.random)
         self.clock = self._new_clock()
@@ -246,7 +257,7 @@ class Node:
             LeaseClock(self.clock),
             kind=kind,
             runner_id=self.runner_id,
-            partition_count=PARTITION_COUNT,
+            partition_count=self.partition_count,
             handover_every_s=HANDOVER_EVERY_S,
             expiry_s=self.around.expiry_s,
             renewal_s=self.around.expiry_s * RENEWAL_S / EXPIRY_S,
@@ -307,6 +318,7 @@ class SchedulerNode(Node):
             ownership=self.ownership,
             zones=self.around.zones,
             runner_id=self.runner_id,
+            lane_rates=self.around.lane_rates,
         )
         await _together(scheduler.run(stop), _once_ready(scheduler.ready, leases, stop))
 
@@ -347,6 +359,7 @@ class DispatcherNode(Node):
                 ownership=self.ownership,
                 policy=TargetPolicy(allow_loopback=True),
                 runner_id=self.runner_id,
+                reporting=Reporting(TOKENS, REPORT_URL),
             )
         await _together(dispatcher.run(stop), _once_ready(dispatcher.ready, leases, stop))
 
@@ -370,10 +383,11 @@ class DispatcherNode(Node):
 
 @dataclass
 class ControlNode(Node):
-    """Follows the log and writes commands, as control does for its clients."""
+    """Follows the log, writes commands as control does for its clients, and records what executors report."""
 
     model: Model | None = None
     writer: CommandWriter | None = None
+    reports: OutcomeReports | None = None
 
     async def work(self, stop: asyncio.Event) -> None:
         """Follow the log until ``stop``."""
@@ -386,15 +400,23 @@ class ControlNode(Node):
             zones=KnownZones(self.around.zones),
             runner_id=self.runner_id,
         )
-        following = asyncio.ensure_future(_follow(ledger, reader, model))
-        stopping = asyncio.ensure_future(stop.wait())
-        try:
-            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if following.done():
-                following.result()
-        finally:
-            following.cancel()
-            stopping.cancel()
+        self.reports = reports = OutcomeReports(
+            ledger=ledger,
+            model=model,
+            zones=KnownZones(self.around.zones),
+            clock=self.clock,
+            runner_id=self.runner_id,
+            tokens=TOKENS,
+        )
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_follow(ledger, reader, model)),
+                group.create_task(reports.run(group)),
+            ]
+            await stop.wait()
+            reports.abandon()
+            for task in tasks:
+                task.cancel()
 
     @property
     def position(self) -> int:

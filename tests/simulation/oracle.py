@@ -8,23 +8,34 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 
+from fireledger.domain import commands as c
 from fireledger.domain import entries as e
 from fireledger.domain.identifiers import FireKey
 from fireledger.domain.page import AttemptsPage, Page, decode_attempts, decode_page
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.jetstream.leader import Stored
-from tests.simulation.book_model import BookModel, Record, Slack
+from tests.simulation.book_model import BookModel, Slack
 from tests.simulation.brute_force import SECOND
+from tests.simulation.command_check import CommandCheck
+from tests.simulation.conclusions_model import Record
 from tests.simulation.executors import Work
 from tests.simulation.invariants import Violation, require
+from tests.simulation.paces import Drawn, SharedRate
+from tests.simulation.tick_check import TickCheck
 from tests.simulation.trigger_model import Zones
 
 STAMP_EARLY = SECOND // 10
 STAMP_LATE = 10 * SECOND
 """A page takes effect when its stamp lies in [earliest - the first, latest + the second]."""
 RESEND_DELAY = 5 * SECOND
+NEVER = 2**62
 _text_of = lru_cache(maxsize=1_024)(FireKey.__str__)
 """Texts are made for every check, and mostly of the same few fires."""
+
+
+def _place(key: FireKey, attempt: int) -> tuple[tuple[str, int, int], int]:
+    """An attempt within its book."""
+    return (key.trigger, key.scheduled, key.sequence), attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +52,18 @@ class Oracle:
     zones: ZoneLibrary
     slack: Slack = field(default_factory=Slack)
     books: dict[str, BookModel] = field(default_factory=dict[str, BookModel])
+    shared: dict[str, SharedRate] = field(
+        default_factory=lambda: {lane: SharedRate(lane) for lane in ("catch-up", "backfill")}
+    )
+    sent_at: dict[str, int] = field(default_factory=dict[str, int])
+    """When a book's page was first sent, by its commit id."""
+    told: set[e.AttemptReported] = field(default_factory=set[e.AttemptReported])
+    """What executors reported with the right token."""
     ineffective_count: int = 0
     page_count: int = 0
+    counts: Counter[str] = field(default_factory=Counter[str])
+    """Entries that took effect, by their kind."""
+    _reported: set[e.AttemptReported] = field(default_factory=set[e.AttemptReported])
     _without_effect: set[FireKey] = field(default_factory=set[FireKey])
     _heads: dict[str, _Link] = field(default_factory=dict[str, _Link])
     _starts: dict[tuple[FireKey, int], list[Stored]] = field(default_factory=dict[tuple[FireKey, int], list[Stored]])
@@ -62,6 +83,12 @@ class Oracle:
         if found is None:
             found = self.books[tenant] = BookModel(tenant, Zones(self.zones), self.slack)
         return found
+
+    def doubt(self, began: int, ended: int | None) -> None:
+        """A scheduler believed that it owns everything from ``began`` on, to ``ended`` (None: as it seems, always)."""
+        for rate in self.shared.values():
+            rate.doubted = [each for each in rate.doubted if each != (began, NEVER)]
+            rate.doubted.append((began, NEVER if ended is None else ended))
 
     # Rest
 
@@ -93,7 +120,22 @@ class Oracle:
             released = (entry for entry in page.entries if isinstance(entry, e.FireReleased))
             self._without_effect.update(entry.key(page.tenant) for entry in released)
             return
-        self.book(page.tenant).apply(page, message.sequence, true_now)
+        self.counts.update(type(entry).__name__ for entry in page.entries)
+        book = self.book(page.tenant)
+        observed = book.begin(page)
+        if isinstance(page.command, c.Tick):
+            tick = TickCheck(book, page, message.sequence, true_now)
+            tick.check(observed)
+            self._drawn(page, tick)
+        else:
+            CommandCheck(book, page, message.sequence).check()
+        book.end(page)
+
+    def _drawn(self, page: Page, tick: TickCheck) -> None:
+        sent_at = self.sent_at.get(page.commit_id)
+        for lane, rate in self.shared.items():
+            if tick.used[lane] and sent_at is not None:
+                rate.drawn.append(Drawn(sent_at, page.inputs.owner, page.tenant, tick.used[lane]))
 
     def _chained(self, message: Stored, page: Page | AttemptsPage, seed: bytes) -> None:
         head = self._heads.get(message.subject) or _Link(0, sha256(seed).digest(), 0)
@@ -111,15 +153,15 @@ class Oracle:
                 case e.AttemptResult():
                     self._result(record)
                 case e.AttemptReported():
-                    pass
+                    self._report(record)
             book = self.book(record.tenant)
             noted = Record(message.sequence, message.stamped_at, record)
             book.unobserved.append(noted)
-            book.results.setdefault((record.trigger, record.scheduled), []).append(noted)
+            book.results.setdefault((record.trigger, *noted.fire), []).append(noted)
 
     def _started(self, record: e.AttemptStarted, page: AttemptsPage, message: Stored) -> None:
         key, identity, text = record.fire, (record.fire, record.attempt), _text_of(record.fire)
-        released = self.book(record.tenant).released.get((record.trigger, record.scheduled))
+        released = self.book(record.tenant).released.get(_place(key, record.attempt))
         if released is None and key in self._without_effect:
             raise Violation("late-page-harmless", f"{text} is started, and only a page without effect releases it")
         require(released is not None, "release-first", f"{text} is started and was never released")
@@ -141,13 +183,31 @@ class Oracle:
         require(identity in self._starts, "started-first", f"{_text_of(record.fire)} has a result and no start")
         self._answered.add(identity)
 
+    def _report(self, record: e.AttemptReported) -> None:
+        text = f"{_text_of(record.fire)}, attempt {record.attempt}"
+        require(record in self.told, "report-checked", f"{text}: nobody reported {record} with its token")
+        require(record not in self._reported, "report-checked", f"{text}: the same report is recorded twice")
+        released = self.book(record.tenant).released.get(_place(record.fire, record.attempt))
+        require(released is not None, "report-checked", f"{text} is reported and was never released")
+        self._reported.add(record)
+
+    @property
+    def report_count(self) -> int:
+        """Reports recorded so far."""
+        return len(self._reported)
+
+    def acknowledged(self, record: e.AttemptReported, *, rightly: bool) -> None:
+        """Control says that a report is recorded."""
+        right = rightly and record in self._reported
+        require(right, "report-checked", f"{record} is said to be recorded")
+
     # Calls
 
     def called(self, work: Work) -> None:
         """Take a call as an executor gets it."""
         key, identity, text = work.key, (work.key, work.attempt), _text_of(work.key)
         book = self.books.get(key.tenant)
-        released = None if book is None else book.released.get((key.trigger, key.scheduled))
+        released = None if book is None else book.released.get(_place(key, work.attempt))
         assert book is not None
         require(released is not None, "release-first", f"{text} is called and was never released")
         assert released is not None
@@ -157,10 +217,10 @@ class Oracle:
             self._calls[identity] <= len(starts), "started-first", f"{text} is called more often than it was started"
         )
         require(released.sequence < starts[-1].sequence, "release-first", f"{text} was started before its release")
-        finished = book.finished.get((key.trigger, key.scheduled))
+        finished = book.finished.get(_place(key, 0)[0])
         known = finished is not None and finished[1] <= work.position
         require(not known, "resend-guard", f"{text} is called by {work.caller}, which knows that it is over")
-        early = released.release - work.began_at
+        early = released.earliest - work.began_at
         require(early <= self.slack.early, "never-early", f"{text} is called {early} us before its release")
         self._apart(work, book)
 
@@ -170,10 +230,10 @@ class Oracle:
         running = self._running[place] = [
             each for each in self._running.get(place, []) if each.ends_at > work.began_at and each.key != work.key
         ]
-        mine = book.released[work.key.trigger, work.key.scheduled]
+        mine = book.released[_place(work.key, work.attempt)]
         for each in running:
-            finished = book.finished.get((each.key.trigger, each.key.scheduled))
-            theirs = book.released[each.key.trigger, each.key.scheduled]
+            finished = book.finished.get(_place(each.key, 0)[0])
+            theirs = book.released[_place(each.key, each.attempt)]
             over = each.abandoned or (finished is not None and finished[0] == "unknown")
             allowed = "allow" in (mine.overlap, theirs.overlap)
             require(

@@ -1,17 +1,24 @@
-"""Six bugs that a careless change could bring in, planted by patching functions, to show that runs find each."""
+"""Bugs that a careless change could bring in, planted by patching functions, to show that runs find each."""
 
+import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from unittest import mock
 
 from msgspec import structs
 
-from fireledger.domain import owed, page, trigger_decision
+from fireledger.domain import conclusions, fold_fires, owed, page, trigger_decision
+from fireledger.domain import entries as e
+from fireledger.domain.definition import Retry
+from fireledger.domain.draft import Draft, fire_id
 from fireledger.domain.identifiers import FireKey
-from fireledger.domain.instants import Instant
+from fireledger.domain.instants import SECOND, Instant
 from fireledger.domain.jitter import release_of
+from fireledger.domain.lanes import Allowances
 from fireledger.domain.page import PageInputs
-from fireledger.domain.state import TriggerState
+from fireledger.domain.retry import retry_at
+from fireledger.domain.state import State, TriggerState
+from fireledger.runners.attempt_tokens import AttemptTokens
 from fireledger.runners.dispatcher import dispatcher
 from fireledger.runners.dispatcher.tasks import Task
 
@@ -89,11 +96,96 @@ def cap_off_by_one() -> AbstractContextManager[object]:
     return mock.patch.object(decision, "_caught_up", caught_up)
 
 
+def retry_early() -> AbstractContextManager[object]:
+    """The next attempt comes after half of the wait."""
+
+    def early(retry: Retry, key: FireKey, *, failed_attempt: int, failed_at: int, retry_after: int | None) -> Instant:
+        """Half way between the failure and the right instant."""
+        at = retry_at(retry, key, failed_attempt=failed_attempt, failed_at=failed_at, retry_after=retry_after)
+        return Instant((failed_at + at) // 2)
+
+    return mock.patch.object(conclusions, "retry_at", early)
+
+
+def pace_ignored() -> AbstractContextManager[object]:
+    """Whatever waits is released, however many tokens the buckets hold."""
+
+    def allows(self: Allowances, lane: e.Lane, *, over_quota: bool) -> bool:
+        """Only shedding counts."""
+        return not self.sheds(lane, over_quota=over_quota)
+
+    return mock.patch.object(Allowances, "allows", allows)
+
+
+def ceiling_ignored() -> AbstractContextManager[object]:
+    """What is suspended is decided and released all the same."""
+    stack = ExitStack()
+
+    def own(trigger: TriggerState) -> bool:
+        """Suspensions do not count."""
+        return not (trigger.deleted or trigger.quarantine is not None or trigger.paused)
+
+    def deciding(state: State, trigger: TriggerState) -> bool:
+        """Nor do the tenant's."""
+        del state
+        return trigger.deciding
+
+    stack.enter_context(mock.patch.object(TriggerState, "deciding", property(own)))
+    stack.enter_context(mock.patch.object(State, "deciding", deciding))
+    return stack
+
+
+def held_retried() -> AbstractContextManager[object]:
+    """A timer tries a held fire again."""
+    rightly = fold_fires.fire_held
+
+    def held(draft: Draft, entry: e.FireHeld) -> None:
+        """The fire is held, and its next attempt due soon."""
+        rightly(draft, entry)
+        fires = draft.fires(entry.trigger).open
+        fire = fires.get(fire_id(entry))
+        if fire is not None:
+            fires[fire_id(entry)] = structs.replace(fire, retry_at=draft.now + 2 * SECOND)
+
+    return mock.patch.object(fold_fires, "fire_held", held)
+
+
+def token_unchecked() -> AbstractContextManager[object]:
+    """Any token will do."""
+
+    def matches(self: AttemptTokens, token: str, key: FireKey, attempt: int) -> bool:
+        """Yes."""
+        del self, token, key, attempt
+        return True
+
+    return mock.patch.object(AttemptTokens, "matches", matches)
+
+
+def quota_unmarked() -> AbstractContextManager[object]:
+    """No fire is ever above the quota."""
+
+    def over_quota(self: Allowances) -> bool:
+        """No."""
+        del self
+        return False
+
+    return mock.patch.object(Allowances, "over_quota", over_quota)
+
+
+def backfill_skips_one() -> AbstractContextManager[object]:
+    """A backfill leaves out every fifth instant."""
+    rightly = trigger_decision.backfill_next
+
+    def skipping(timeline: owed.Timeline, fired: tuple[e.Span, ...], after: int | None = None) -> int | None:
+        """The next one, or the one after it."""
+        found = rightly(timeline, fired, after)
+        return rightly(timeline, fired, found) if found is not None and found // SECOND % 5 == 0 else found
+
+    return mock.patch.object(trigger_decision, "backfill_next", skipping)
+
+
 def _everywhere(name: str, replacement: object, *modules: object) -> AbstractContextManager[object]:
     """Patch a function in the modules that look it up by name."""
-    import sys
-    from contextlib import ExitStack
-
     stack = ExitStack()
     original = getattr(modules[0], name)
     for module in [*sys.modules.values()]:
@@ -109,4 +201,11 @@ PLANTS: dict[str, Plant] = {
     "overlap-ignored": overlap_ignored,
     "resend-unguarded": resend_unguarded,
     "cap-off-by-one": cap_off_by_one,
+    "retry-early": retry_early,
+    "pace-ignored": pace_ignored,
+    "ceiling-ignored": ceiling_ignored,
+    "held-retried": held_retried,
+    "token-unchecked": token_unchecked,
+    "quota-unmarked": quota_unmarked,
+    "backfill-skips-one": backfill_skips_one,
 }

@@ -9,7 +9,7 @@ time, which leases, parked books and messages on their way go by, where it is.
 from typing import TYPE_CHECKING
 
 from fireledger.domain.instants import HOUR, SECOND
-from tests.simulation.nodes import PARTITION_COUNT, SchedulerNode
+from tests.simulation.nodes import SchedulerNode
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -57,7 +57,8 @@ def _all_owned(world: "World") -> bool:
     """Whether each partition has an owner of each kind."""
     for nodes in (world.schedulers, world.dispatchers):
         owned = [node.ownership.owned for node in nodes if node.ownership is not None]
-        if sum(map(len, owned)) != PARTITION_COUNT or frozenset[int]().union(*owned) != world.partitions:
+        count = world.partition_count
+        if sum(map(len, owned)) != count or frozenset[int]().union(*owned) != frozenset(range(count)):
             return False
     return True
 

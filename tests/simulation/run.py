@@ -4,16 +4,22 @@ import sys
 import time
 
 from fireledger.domain.instants import HOUR
-from tests.simulation.world import Failed, Report, simulate
+from tests.simulation.report import Failed, Report
+from tests.simulation.world import simulate
+
+SHOWN = ("FireHeld", "FireRequested", "FireWithdrawn", "TriggerSuspended", "BackfillStarted", "BackfillEnded")
+"""Kinds of entries that a run tells the number of."""
 
 
 def lines(report: Report, took_s: float) -> list[str]:
     """The report in words."""
     faults = ", ".join(f"{name} {count}" for name, count in sorted(report.faults.items()))
+    kinds = (f"{name} {report.entries[name]}" for name in SHOWN if report.entries[name])
     return [
         f"seed {report.seed}, {report.hours:g} simulated hours in {took_s:.1f} s: every invariant held",
         f"{report.skipped / HOUR:.1f} quiet hours were skipped",
         f"{report.fires} fires and {report.decisions} decisions, {report.calls} calls, {report.commands} commands",
+        f"{report.retries} retries, {report.reports} reported outcomes; {', '.join(kinds)}",
         f"{report.pages} pages, {report.ineffective} of them without effect",
         f"{report.fault_count} faults injected: {faults or 'none'}",
         f"digest {report.digest}",

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation.faults import Fault
-from tests.simulation.world import Failed, simulate
+from tests.simulation.report import Failed
+from tests.simulation.world import simulate
 
 SIMULATED = "simulated"
 """The property under which a test tells what it simulated."""

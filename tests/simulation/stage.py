@@ -9,11 +9,13 @@ from fireledger.domain import entries as e
 from fireledger.domain.definition import Definition, TenantSettings
 from fireledger.domain.instants import DAY, SECOND, Instant, format_instant, parse_instant
 from fireledger.domain.page import Page, decode_page, is_effective
+from fireledger.runners.scheduler.pacing import LaneRates
 from tests.simulation.broker import wait
+from tests.simulation.hooks import Hooks, database_versions
 from tests.simulation.nodes import Node
 from tests.simulation.virtual_time import run_virtually
 from tests.simulation.workload import DENSE
-from tests.simulation.world import Hooks, World, database_versions
+from tests.simulation.world import World
 from tests.unit.domain.given import create
 
 TENANT = "acme"
@@ -32,8 +34,9 @@ class Written:
 class Stage(World):
     """The script's hands: time, processes, commands; and its eyes: what the book says."""
 
-    def __init__(self, start: str, hooks: Hooks) -> None:
+    def __init__(self, start: str, hooks: Hooks, lanes: LaneRates) -> None:
         super().__init__(1, 0.0, DENSE, hooks, start_at=parse_instant(start))
+        self.pace_lanes(lanes)
         self.executors.script = lambda _key: 0.02
 
     # Time
@@ -67,9 +70,17 @@ class Stage(World):
 
     # Commands
 
-    async def create(self, definition: Definition, name: str = "t", *, paused: bool = False) -> None:
+    async def create(
+        self, definition: Definition, name: str = "t", *, paused: bool = False, tenant: str = TENANT
+    ) -> None:
         """Create a trigger."""
-        await self.do(TENANT, create(definition, name, paused=paused))
+        await self.do(tenant, create(definition, name, paused=paused))
+
+    async def open(self, settings: TenantSettings, tenant: str = TENANT) -> None:
+        """Begin a tenant's book."""
+        packaged, _ = database_versions()
+        opening = c.CreateTenant(settings=settings, zone_version=packaged.version, zone_sha256=packaged.sha256)
+        await self.do(tenant, opening)
 
     async def give(self, command: c.Command) -> None:
         """Give a command."""
@@ -142,23 +153,22 @@ class Stage(World):
         for node in self.nodes:
             node.start()
         await self.pass_time(1.0)
-        packaged, _ = database_versions()
-        await self.give(
-            c.CreateTenant(
-                settings=settings or TenantSettings(), zone_version=packaged.version, zone_sha256=packaged.sha256
-            )
-        )
+        await self.open(settings or TenantSettings())
         await script(self)
+        for rate in self.oracle.shared.values():
+            rate.check(len(self.schedulers))
         await self.end()
 
 
-def played(start: str, script: Script, settings: TenantSettings | None = None) -> Stage:
+def played(
+    start: str, script: Script, settings: TenantSettings | None = None, *, lanes: LaneRates | None = None
+) -> Stage:
     """Play a script on a stage that begins a little before ``start``, and return the stage as it is at the end."""
     hooks = Hooks(Random(start))
 
     async def main() -> Stage:
         """The run."""
-        stage = Stage(format_instant(parse_instant(start) - 3 * SECOND), hooks)
+        stage = Stage(format_instant(parse_instant(start) - 3 * SECOND), hooks, lanes or LaneRates())
         await stage.play(script, settings)
         return stage
 

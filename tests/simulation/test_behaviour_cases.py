@@ -69,6 +69,30 @@ def test_beh_006_skip_still_fires_on_time() -> None:
 
 
 @pytest.mark.parametrize(
+    "until,story",
+    [
+        ("10:01:01.1", ["released 10:00:00 on-time", "released 10:01:00 on-time"]),
+        ("10:02:30", ["released 10:00:00 on-time", "coalesced 10:01:00 coalesced", "released 10:02:00 on-time"]),
+    ],
+)
+def test_beh_007_a_late_look_loses_nothing(until: str, story: list[str]) -> None:
+    """However late the next look is, it begins at the last instant decided."""
+
+    async def script(stage: Stage) -> None:
+        """Nothing gets out of any scheduler for a while."""
+        await stage.create(cron("* * * * *"))
+        await stage.at("10:00:30")
+        for node in stage.schedulers:
+            node.link.freeze()
+        await stage.at(until)
+        for node in stage.schedulers:
+            node.link.thaw()
+        await rest(12)
+
+    assert played(f"{DAY_OF}09:59:30Z", script).story() == story
+
+
+@pytest.mark.parametrize(
     "policy,stretch",
     [("skip", "skipped 15:44:00-15:46:00 x3 missed"), ("fire-once-now", "coalesced 15:44:00-15:46:00 x3 coalesced")],
 )
@@ -247,3 +271,16 @@ def test_beh_025_deployments_do_not_reset_intervals() -> None:
             await rest()
 
     assert played("2026-11-30T00:00:10Z", script).released() == ["01:00:00", "02:00:00", "03:00:00"]
+
+
+def test_beh_034_an_interval_across_a_change_of_clocks() -> None:
+    """Every two hours is two real hours, whatever the clocks of its zone do in between."""
+
+    async def script(stage: Stage) -> None:
+        """New York goes forward at 07:00 UTC."""
+        await stage.create(changed(every("2h", "2026-03-08T05:00:00Z"), zone="America/New_York"))
+        for when in ("06:59:40", "08:59:40", "10:59:40"):
+            await stage.away_until(when)
+            await rest(40)
+
+    assert played("2026-03-08T05:00:10Z", script).released() == ["07:00:00", "09:00:00", "11:00:00"]

@@ -9,8 +9,8 @@ from fireledger.domain import commands as c
 from fireledger.domain import entries as e
 from fireledger.domain.identifiers import FireKey
 from fireledger.domain.instants import HOUR, MINUTE, SECOND, format_instant
+from tests.simulation.hooks import database_versions
 from tests.simulation.stage import Stage, played, rest
-from tests.simulation.world import database_versions
 from tests.unit.domain.given import DELETE, amend, cron, every, once
 
 pytestmark = pytest.mark.slow

@@ -7,16 +7,22 @@ from hashlib import sha256
 from typing import Literal
 
 from fireledger.domain.definition import Definition
+from fireledger.domain.entries import FireCause, Lane
 from fireledger.domain.instants import format_instant
 from fireledger.domain.zones import ZoneLibrary
 from tests.simulation.brute_force import SECOND, Due, Offsets, offsets_of, plain
+from tests.simulation.paces import TokenBucket
 
 LOOK_AHEAD = 26 * 3_600 * SECOND
 """How far the next instant is looked for; a gap longer than this counts as unlimited."""
 PIECE = 600 * SECOND
 _text_of = lru_cache(maxsize=1_024)(format_instant)
 """Texts are made for every check, and mostly of the same few instants."""
-Class = Literal["taken", "quarantined", "paused-skip", "expired", "missed-paused", "missed", "on-time"]
+FireId = tuple[int, int]
+"""A fire of one trigger: its scheduled instant and its sequence."""
+Class = Literal["taken", "quarantined", "suspended", "paused-skip", "expired", "missed-paused", "missed", "on-time"]
+Stretch = tuple[int, int | None, str]
+"""Where nothing is decided: releases in (start, end], None: it goes on; and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +79,58 @@ class Span:
         )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Opened:
-    """A released fire without an outcome."""
+@dataclass(slots=True, kw_only=True)
+class Waited:
+    """A decided fire that is not released."""
 
+    lane: Lane
+    cause: FireCause
     release: int
-    lane: str
+    over_quota: bool
+    definition_page: int
+    since: int
+
+    def order(self, fire: FireId) -> tuple[int, FireId]:
+        """On time, by hand, caught up, backfilled; the oldest first."""
+        return ("on-time", "by-hand", "caught-up", "backfilled").index(self.cause), fire
+
+
+@dataclass(slots=True, kw_only=True)
+class Opened:
+    """A released fire without an outcome.
+
+    ``overlap`` is the policy under which it was first released, ``since`` when it was last released or asked for.
+    """
+
     overlap: str
-    sequence: int
-    released_at: int
+    release: int
+    lane: Lane
+    cause: FireCause
+    over_quota: bool
+    definition_page: int
     window: int
+    since: int
+    attempt: int = 1
+    started_at: int | None = None
+    held: bool = False
+    retry_at: int | None = None
+
+    @property
+    def deadline(self) -> int | None:
+        """When the outcome window is over: not before the first start, nor while a person or a retry is waited for."""
+        waits = self.started_at is None or self.held or self.retry_at is not None
+        return None if waits else (self.started_at or 0) + self.window
+
+
+@dataclass(slots=True)
+class Backfilling:
+    """A backfill under way: what it has still to decide, in order, and what it released."""
+
+    label: str
+    rate: int
+    left: list[int]
+    released_count: int = 0
+    pace: TokenBucket = field(default_factory=TokenBucket)
 
 
 @dataclass
@@ -96,13 +144,19 @@ class TriggerModel:
     zones: Zones
     jitters: list[tuple[int, int]]
     spans: list[Span] = field(default_factory=list[Span])
-    pauses: list[tuple[int, int | None, str]] = field(default_factory=list[tuple[int, int | None, str]])
+    suspensions: list[Stretch] = field(default_factory=list[Stretch])
+    """The tenant's own."""
+    pauses: list[Stretch] = field(default_factory=list[Stretch])
     paused: bool = False
     quarantined: bool = False
     deleted: bool = False
+    suspended_until: int | None = None
     fired_count: int = 0
-    open: dict[int, Opened] = field(default_factory=dict[int, Opened])
-    waiting: dict[int, str] = field(default_factory=dict[int, str])
+    run_number: int = 0
+    """The highest that was given."""
+    backfill: Backfilling | None = None
+    open: dict[FireId, Opened] = field(default_factory=dict[FireId, Opened])
+    waiting: dict[FireId, Waited] = field(default_factory=dict[FireId, Waited])
     states: dict[int, str] = field(default_factory=dict[int, str])
     """What became of each decided instant."""
 
@@ -113,12 +167,17 @@ class TriggerModel:
 
     @property
     def deciding(self) -> bool:
-        """Whether anything of it may be decided."""
-        return not (self.deleted or self.paused or self.quarantined)
+        """Whether anything of it may be decided, as far as it is its own matter."""
+        return not (self.deleted or self.paused or self.quarantined or self.suspended_until is not None)
 
-    def text(self, at: int) -> str:
-        """An instant of this trigger for a message."""
-        return f"{self.tenant}/{self.name}/{_text_of(at)}"
+    @property
+    def blocked(self) -> bool:
+        """Whether an open fire lets no other go."""
+        return bool(self.open) and self.definition.overlap != "allow"
+
+    def text(self, at: int, sequence: int | None = None) -> str:
+        """An instant or a fire of this trigger for a message."""
+        return f"{self.tenant}/{self.name}/{_text_of(at)}" + ("" if sequence is None else f"/{sequence}")
 
     # Instants
 
@@ -227,12 +286,15 @@ class TriggerModel:
         """How an owed instant is to be judged at ``now``."""
         if owed.at in self.states and plain(span.definition.schedule).fixed and len(self.zones.adoptions) > 1:
             return "taken"
+        stretches = (*self.pauses, *self.suspensions) if self.suspensions else self.pauses
         kinds = {
-            kind for start, end, kind in self.pauses if start < owed.release and (end is None or owed.release <= end)
+            kind for start, end, kind in stretches if start < owed.release and (end is None or owed.release <= end)
         }
         late = now - owed.release
         if "quarantined" in kinds:
             return "quarantined"
+        if "suspended" in kinds:
+            return "suspended"
         if "skip" in kinds:
             return "paused-skip"
         if late > self.definition.horizon:

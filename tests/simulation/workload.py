@@ -7,12 +7,13 @@ from random import Random
 from fireledger.domain import commands as c
 from fireledger.domain.definition import Definition, Retry, TenantSettings
 from fireledger.domain.instants import HOUR, MINUTE, SECOND, format_instant
-from fireledger.domain.state import State
+from fireledger.domain.state import OpenFire, State
 from fireledger.runners.lease_plan import EXPIRY_S
 from tests.unit.domain.given import changed, cron, every, once
 
 TENANTS = ("acme", "acme-north", "acme-south")
 ZONES = ("UTC", "Europe/Rome", "America/New_York")
+PERSON = "a person"
 HTTP_TARGET = "http://executor.test/run"
 STARTS = (
     "2026-10-24T23:40:00Z",
@@ -32,6 +33,8 @@ class Pace:
     fires_per_hour: float
     faults_per_hour: float
     commands_per_hour: float
+    looks_per_hour: float
+    """How often a person looks after what waits for one."""
     triggers_max: int
     skipping: bool
     """Whether quiet stretches are skipped (quiet.py), and faults and commands aimed at what lies between them."""
@@ -43,12 +46,20 @@ class Pace:
     """How many of the drawn jitter windows are not 0."""
 
 
-DENSE = Pace(fires_per_hour=1_500, faults_per_hour=150, commands_per_hour=240, triggers_max=12, skipping=False)
+DENSE = Pace(
+    fires_per_hour=1_500,
+    faults_per_hour=150,
+    commands_per_hour=240,
+    looks_per_hour=120,
+    triggers_max=12,
+    skipping=False,
+)
 """For runs of minutes: as much goes wrong as in hours."""
 REAL = Pace(
-    fires_per_hour=340,
+    fires_per_hour=420,
     faults_per_hour=12,
     commands_per_hour=20,
+    looks_per_hour=6,
     triggers_max=60,
     skipping=True,
     beat_s=0.25,
@@ -99,7 +110,13 @@ class Workload:
 
     def settings(self) -> TenantSettings:
         """A tenant's settings."""
-        return TenantSettings(default_jitter=self.jitter((2 * SECOND, 20 * SECOND)) or 0)
+        choice = self._random.choice
+        return TenantSettings(
+            zone=choice(ZONES),
+            default_jitter=self.jitter((2 * SECOND, 20 * SECOND)) or 0,
+            quota_per_second=choice((1, 2, 5, 100)),
+            catch_up_percent=choice((50, 100)),
+        )
 
     def first_triggers(self) -> list[tuple[str, str, Definition]]:
         """Tenant, name and definition of the triggers that a run begins with."""
@@ -154,11 +171,20 @@ class Workload:
             horizon=choice((30 * SECOND, 2 * MINUTE, 10 * MINUTE, HOUR)),
             tolerance=choice((None, None, SECOND, 30 * SECOND)),
             overlap=choice(("skip", "queue", "allow")),
-            outcome_window=choice((20 * SECOND, MINUTE)),
+            outcome_window=choice((20 * SECOND, 40 * SECOND)),
             timeout=choice((5 * SECOND, 10 * SECOND)),
-            retry=Retry(attempts=1),
+            retry=self._retry(),
             max_fires=choice((None, None, None, None, 6)),
             target=choice(("nats:work", HTTP_TARGET)),
+        )
+
+    def _retry(self) -> Retry:
+        choice = self._random.choice
+        return Retry(
+            attempts=choice((1, 2, 3, 5)),
+            base=choice((SECOND, 4 * SECOND, 30 * SECOND) if self._pace.skipping else (SECOND, 3 * SECOND)),
+            factor=choice((100, 200, 350)),
+            cap=choice((10 * SECOND, 2 * MINUTE) if self._pace.skipping else (4 * SECOND, 15 * SECOND)),
         )
 
     def command(self, state: State, now: int) -> c.Command | None:
@@ -169,17 +195,48 @@ class Workload:
         asked = Asked(self, state, now, self._random, self._random.choice(names))
         return self._random.choice(ACTIONS)(asked) or _create(asked)
 
+    @property
+    def backfilled_s(self) -> int:
+        """How long the range of a backfill is at most, in seconds."""
+        return 3_600 if self._pace.skipping else 300
+
     def room_for(self, count: int) -> bool:
         """Whether a book may have one more trigger than so many."""
         return count < 2 * self._pace.triggers_max
 
+    def attend(self, state: State) -> list[c.Command]:
+        """What a person does who looks in: answers held fires, and mostly raises ceilings that are used up."""
+        random, found = self._random, list[c.Command]()
+        for name in (None, *sorted(state.triggers)):
+            owner = state if name is None else state.triggers[name]
+            if owner.suspended_until is not None and random.random() < 0.7:
+                ceiling = random.choice(owner.ceilings) if owner.ceilings else None
+                if ceiling is not None:
+                    amount = random.choice((None, ceiling.spent + 300))
+                    found.append(c.SetCeiling(trigger=name, per=ceiling.per, amount=amount))
+        for name, trigger in sorted(state.triggers.items()):
+            for fire in trigger.open:
+                if fire.held and random.random() < 0.8:
+                    found.append(_answered(name, fire, release=random.random() < 0.5))
+        return found
+
     def repair(self, state: State) -> list[c.Command]:
-        """Commands that lift every quarantine, by amending the trigger."""
-        return [
-            c.AmendTrigger(trigger=name, definition=trigger.definition)
-            for name, trigger in sorted(state.triggers.items())
-            if trigger.quarantine is not None and not trigger.deleted
+        """Commands that let everything go on: no quarantine, ceiling or pause, no fire that waits for a person."""
+        found: list[c.Command] = [
+            c.SetCeiling(trigger=None, per=ceiling.per, amount=None) for ceiling in state.ceilings
         ]
+        for name, trigger in sorted(state.triggers.items()):
+            found.extend(c.SetCeiling(trigger=name, per=ceiling.per, amount=None) for ceiling in trigger.ceilings)
+            if trigger.quarantine is not None:
+                found.append(c.AmendTrigger(trigger=name, definition=trigger.definition))
+            if trigger.paused:
+                found.append(c.ResumeTrigger(trigger=name))
+            found.extend(
+                c.CancelFire(trigger=name, scheduled=fire.scheduled, sequence=fire.sequence, by=PERSON)
+                for fire in trigger.open
+                if fire.held
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +300,76 @@ def _create(asked: Asked) -> c.Command | None:
     return c.CreateTrigger(trigger=name, definition=definition, paused=asked.random.random() < 0.2)
 
 
+def _fire_now(asked: Asked) -> c.Command:
+    return c.FireNow(trigger=asked.name, by=PERSON)
+
+
+def _single_fire(asked: Asked) -> c.Command | None:
+    """Let a held fire go on, or cancel one that waits for anything."""
+    held = [(name, fire) for name, fire in _open_fires(asked) if fire.held]
+    retrying = [(name, fire) for name, fire in _open_fires(asked) if fire.retry_at is not None]
+    if held and asked.random.random() < 0.7:
+        name, fire = asked.random.choice(held)
+        return _answered(name, fire, release=asked.random.random() < 0.7)
+    waiting = [(name, fire) for name, trigger in sorted(asked.state.triggers.items()) for fire in trigger.waiting]
+    found = [(name, fire.scheduled, fire.sequence) for name, fire in (*held, *retrying, *waiting)]
+    if not found:
+        return None
+    name, scheduled, sequence = asked.random.choice(found)
+    return c.CancelFire(trigger=name, scheduled=scheduled, sequence=sequence, by=PERSON)
+
+
+def _answered(trigger: str, fire: OpenFire, *, release: bool) -> c.Command:
+    """A person's answer to a held fire."""
+    if release:
+        return c.ReleaseFire(trigger=trigger, scheduled=fire.scheduled, sequence=fire.sequence, by=PERSON)
+    return c.CancelFire(trigger=trigger, scheduled=fire.scheduled, sequence=fire.sequence, by=PERSON)
+
+
+def _open_fires(asked: Asked) -> list[tuple[str, OpenFire]]:
+    return [(name, fire) for name, trigger in sorted(asked.state.triggers.items()) for fire in trigger.open]
+
+
+def _ceiling(asked: Asked) -> c.Command:
+    """Set a ceiling that will be used up; raise or remove one that is."""
+    state, choice = asked.state, asked.random.choice
+    for name in (None, *sorted(state.triggers)):
+        owner = state if name is None else state.triggers[name]
+        if owner.ceilings and owner.suspended_until is not None and asked.random.random() < 0.6:
+            ceiling = choice(owner.ceilings)
+            amount = choice((None, ceiling.spent + choice((1, 60, 600))))
+            return c.SetCeiling(trigger=name, per=ceiling.per, amount=amount)
+    name = choice((None, asked.name, asked.name))
+    amounts = (0, 20, 100, 500) if name else (600, 3_000)
+    return c.SetCeiling(trigger=name, per=choice(("day", "week", "month")), amount=choice((None, *amounts)))
+
+
+def _backfill(asked: Asked) -> c.Command | None:
+    """Grant a backfill, start one, or cancel the one that is under way."""
+    state, random, name = asked.state, asked.random, asked.name
+    trigger = state.live(name)
+    if trigger is None:
+        return None
+    if trigger.backfill is not None and random.random() < 0.3:
+        return c.CancelBackfill(trigger=name, by=PERSON)
+    if state.granted("backfill", name) is None or random.random() < 0.1:
+        owner, value = random.choice((None, name)), random.choice((3, 40, 400, 400))
+        return c.ChangeGrant(grant="backfill", trigger=owner, value=value, holder=PERSON)
+    longest = asked.workload.backfilled_s
+    start = asked.now - random.randrange(60, 2 * longest) * SECOND
+    return c.StartBackfill(
+        trigger=name,
+        backfill=f"from {format_instant(start)}",
+        start=start,
+        end=min(asked.now - SECOND, start + random.randrange(30, longest) * SECOND),
+        only_missing=random.random() < 0.5,
+        rate_per_second=random.choice((1, 2, 50)),
+        by=PERSON,
+    )
+
+
 ACTIONS: tuple[Action, ...] = (
     _amend, _amend, _amend_policy, _amend_jitter, _pause, _pause, _resume, _resume, _delete, _create, _amend_tenant,
+    _fire_now, _single_fire, _single_fire, _single_fire, _ceiling, _ceiling, _backfill, _backfill,
 )  # fmt: skip
 """What tenants ask for; an action is drawn as often as it is listed."""

@@ -4,40 +4,40 @@ First the safety phase with faults, then the liveness phase without; the oracle 
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable
 from hashlib import sha256
 from heapq import heappop, heappush
 from random import Random
-from unittest import mock
 
 from fireledger.domain import commands as c
-from fireledger.domain.due import due_beside_waiting
 from fireledger.domain.instants import HOUR, MILLISECOND, SECOND, parse_instant
-from fireledger.domain.state import State, TriggerState
-from fireledger.domain.zones import ZoneDatabase, ZoneLibrary
 from fireledger.projections.ledger_fold import LedgerFold
 from fireledger.runners.clock import ClockHeld
 from fireledger.runners.control.commands import Asked
 from fireledger.runners.errors import BrokerUnavailable, ControlRefused
 from fireledger.runners.jetstream.leader import Stored
-from fireledger.runners.zone_package import load_packaged_zones
+from fireledger.runners.scheduler.pacing import LaneRates
+from tests.simulation.backfilling import with_plan
 from tests.simulation.broker import SimulatedBroker, wait
 from tests.simulation.executors import Executors
+from tests.simulation.executors import Report as Told
 from tests.simulation.faults import FAULTS, Fault
+from tests.simulation.hooks import Hooks, database_versions, zone_library
 from tests.simulation.invariants import require
-from tests.simulation.nodes import PARTITION_COUNT, ControlNode, DispatcherNode, Node, SchedulerNode, Surroundings
+from tests.simulation.nodes import ControlNode, DispatcherNode, Node, SchedulerNode, Surroundings
 from tests.simulation.oracle import Oracle
 from tests.simulation.quiet import AWAKE_BEFORE, SKIPPED_MIN, quiet_until
-from tests.simulation.sharing import SharedFolds
+from tests.simulation.report import Failed, Report
 from tests.simulation.virtual_time import run_virtually
-from tests.simulation.workload import DENSE, REAL, STARTS, ZONES, Pace, Workload
+from tests.simulation.workload import DENSE, REAL, STARTS, Pace, Workload
 
-SETTLE_S = 80.0
-"""The liveness phase: long enough for leases to move, calls to be sent again and backlogs to drain."""
+SETTLE_ROUND = 20 * SECOND
+SETTLE_ROUNDS = 4
+"""The liveness phase: long enough for leases to move and calls to be sent again."""
+DRAINED_WITHIN = 900 * SECOND
+"""So much later every paced lane is drained and no retry or person is waited for."""
+LANE_RATES = LaneRates(catch_up=4, backfill=2)
+REPORT_TRIES = 20
 DECIDED_WITHIN = 15 * SECOND
 OUTCOME_WITHIN = 50 * SECOND
 """Without faults every due instant is decided within the first, and every fire has its outcome within the second."""
@@ -51,92 +51,6 @@ EARLY_WHEN_LIED = 150 * MILLISECOND
 BROKER_SKEW = 20 * MILLISECOND
 
 
-@dataclass
-class Report:
-    """What a run came to. ``digest`` is a hash of every byte that was logged, and when."""
-
-    seed: int
-    hours: float
-    fires: int = 0
-    decisions: int = 0
-    calls: int = 0
-    pages: int = 0
-    ineffective: int = 0
-    commands: int = 0
-    faults: Counter[Fault] = field(default_factory=Counter[Fault])
-    digest: str = ""
-    skipped: int = 0
-    """Quiet time that was skipped, microseconds."""
-    actions: Counter[str] = field(default_factory=Counter[str])
-
-    @property
-    def fault_count(self) -> int:
-        """Faults injected."""
-        return sum(self.faults.values())
-
-
-class Failed(AssertionError):
-    """A run failed; the message ends with the one line that repeats it."""
-
-    def __init__(self, seed: int, hours: float, cause: BaseException) -> None:
-        super().__init__(f"{cause}\nrepeat with: make sim SEED={seed} HOURS={hours:g}")
-        self.seed = seed
-        self.cause = cause
-
-
-@cache
-def zone_library() -> ZoneLibrary:
-    """The zones of runs: the packaged data, and a later version in which Rome and New York have moved by an hour."""
-    packaged = load_packaged_zones()
-    now = {name: packaged.content(name) for name in ZONES}
-    moved = {**now, "Europe/Rome": packaged.content("Etc/GMT-3"), "America/New_York": packaged.content("Etc/GMT+3")}
-    return ZoneLibrary(ZoneDatabase("2026z", moved), ZoneDatabase(packaged.version, now))
-
-
-def database_versions() -> tuple[ZoneDatabase, ZoneDatabase]:
-    """The packaged zones, and the moved ones."""
-    moved, packaged = sorted(zone_library(), key=lambda database: database.version, reverse=True)
-    return packaged, moved
-
-
-@dataclass
-class Hooks:
-    """What a run puts in the place of what runners take from the machine, or what never fails by itself."""
-
-    random: Random
-    actions: Counter[str] = field(default_factory=Counter[str])
-    """Log lines by their action."""
-    poisoned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """Triggers that nobody can decide at present."""
-    shared: SharedFolds = field(default_factory=SharedFolds)
-
-    def token_hex(self, size: int) -> str:
-        """As ``secrets.token_hex``, from the seed."""
-        return self.random.randbytes(size).hex()
-
-    def due_beside_waiting(self, state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
-        """When the trigger is due, unless it is poisoned."""
-        if (state.tenant, trigger.name) in self.poisoned:
-            raise ValueError("poisoned")
-        return due_beside_waiting(state, trigger, zones)
-
-    @contextmanager
-    def placed(self) -> Generator[None, None, None]:
-        """Put them in place."""
-
-        def note(_log: object, _level: int, action: str, _fields: dict[str, object]) -> None:
-            """Count a log line."""
-            self.actions[action] += 1
-
-        with (
-            mock.patch("fireledger.runners.identity.secrets", self),
-            mock.patch("fireledger.runners.logs._NamedLog._write", note),
-            mock.patch("fireledger.domain.tick.due_beside_waiting", self.due_beside_waiting),
-            self.shared.placed(),
-        ):
-            yield
-
-
 class World:
     """A run in the making."""
 
@@ -146,6 +60,7 @@ class World:
         self.pace = pace
         self.hours = hours
         self.poisoned = hooks.poisoned
+        self.slow_rounds = hooks.slow_rounds
         self.shared = hooks.shared
         drawn = parse_instant(self.random.choice(STARTS)) + self.random.randrange(0, 60 * SECOND)
         self.start_at: int = drawn if start_at is None else start_at
@@ -158,11 +73,14 @@ class World:
         self.oracle.slack.broker = 2 * BROKER_SKEW + 10 * MILLISECOND
         self.executors = Executors(self.random, self.now, self._watched(self.oracle.called))
         self.executors.beat_s = pace.beat_s
+        self.executors.reported = self._reported_by_executor
         self.workload = Workload(self.random, pace, self.start_at)
         self.failure: asyncio.Future[None] = self.loop.create_future()
         self._around = around = Surroundings(
             self.broker, self.executors, self.random, self.now, zone_library(), self.fail, pace.expiry_s
         )
+        self.oracle.sent_at = self.broker.sent_at
+        self.pace_lanes(LANE_RATES)
         self.schedulers = [SchedulerNode("scheduler-a", around, "hold"), SchedulerNode("scheduler-b", around, "accept")]
         self.dispatchers = [
             DispatcherNode("dispatcher-a", around, "accept"),
@@ -176,7 +94,6 @@ class World:
         self._request_count = 0
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._agenda_count = 0
-        self.partitions = frozenset(range(PARTITION_COUNT))
         self.outage_until: int | None = None
         """While every scheduler is gone: when they come back."""
 
@@ -210,10 +127,10 @@ class World:
                 self._passing.set_result(None)
 
     def _watched(self, check: Callable[..., None]) -> Callable[..., None]:
-        def watched(*args: object) -> None:
+        def watched(*args: object, **named: object) -> None:
             """Check, and end the run when something does not hold."""
             try:
-                check(*args)
+                check(*args, **named)
             except (AssertionError, LookupError) as error:
                 self.fail(error)
 
@@ -238,6 +155,21 @@ class World:
         """From now on a clock may have been wrong by what the witness accepts."""
         self.oracle.slack.early = EARLY_WHEN_LIED
 
+    def pace_lanes(self, rates: LaneRates) -> None:
+        """Give schedulers that start from now on these rates."""
+        self._around.lane_rates = rates
+        for lane, rate in (("catch-up", rates.catch_up), ("backfill", rates.backfill)):
+            self.oracle.shared[lane].rate = 100 * rate
+
+    @property
+    def partition_count(self) -> int:
+        """Into how many partitions slots are divided by the processes that start now."""
+        return self._around.partition_count
+
+    def repartition(self, count: int) -> None:
+        """Divide them otherwise from now on."""
+        self._around.partition_count = count
+
     # The run
 
     async def run(self) -> Report:
@@ -247,7 +179,7 @@ class World:
         await self._open()
         await self._safety()
         await self._heal()
-        await self.pass_time(SETTLE_S)
+        await self._settle()
         self.look()
         await self.end()
         return self._reported()
@@ -270,6 +202,7 @@ class World:
         end = self.now() + round(self.hours * HOUR)
         self._fault_later()
         self._command_later()
+        self._look_in_later()
         while self.now() < end:
             await self._pass_until(min(self._agenda[0][0], end))
             while self._agenda[0][0] <= self.now():
@@ -298,6 +231,16 @@ class World:
             self._aim(self.command_soon)
 
         self._at(self.now() + self._gap(self.pace.commands_per_hour), due)
+
+    def _look_in_later(self) -> None:
+        def due() -> None:
+            """A person looks in now, and later again."""
+            self._look_in_later()
+            for tenant in self.workload.tenants:
+                for command in self.workload.attend(self.control.state(tenant)):
+                    self._give(tenant, command)
+
+        self._at(self.now() + self._gap(self.pace.looks_per_hour), due)
 
     def _aim(self, act: Callable[[], None]) -> None:
         """Do it now; in the middle of a long and quiet stretch mostly around its end, when something is due."""
@@ -338,19 +281,42 @@ class World:
         if self._faults:
             await asyncio.wait(set(self._faults))
         self.broker.come_up()
-        self.executors.mood = "healthy"
+        self.executors.mood, self.executors.surprising = "healthy", False
+        self.executors.give_up_reports()
         self.poisoned.clear()
+        self.slow_rounds.clear()
         for node in self.nodes:
             node.time.step = node.time.extra_epsilon = 0
             node.time.skew = max(-node.time.epsilon, min(node.time.skew, node.time.epsilon)) * 9 // 10
             node.link.thaw()
             node.heal()
+            if node.running and node.partition_count != self.partition_count:
+                # A change of their number is over once every process knows it.
+                await node.leave()
             if not node.running:
                 node.start()
         await self.pass_time(15.0)
+        await self._repair()
+
+    async def _repair(self) -> None:
+        """What a person does at the end: whatever stands still goes on, and what waits for a person is answered."""
         for tenant in self.workload.tenants:
             for command in self.workload.repair(self.control.state(tenant)):
                 await self.do(tenant, command)
+
+    async def _settle(self) -> None:
+        """Let everything come to rest: leases, calls that are sent again, retries, backlogs."""
+        for _ in range(SETTLE_ROUNDS):
+            await self._pass_until(self.now() + SETTLE_ROUND)
+            await self._repair()
+        end = self.now() + DRAINED_WITHIN
+        while self.now() < end and self.left_over():
+            await self._pass_until(self.now() + SETTLE_ROUND // 4)
+            await self._repair()
+
+    def left_over(self) -> bool:
+        """Whether anything waits for a pace, a retry's instant or a person."""
+        return any(next(book.left_over(), None) is not None for book in self.oracle.books.values())
 
     def look(self) -> None:
         """Everything is decided, released and finished, and all runners have the same picture."""
@@ -358,6 +324,10 @@ class World:
         for book in self.oracle.books.values():
             left = list(book.overdue(now - DECIDED_WITHIN, now - OUTCOME_WITHIN))
             require(not left, "drains", "; ".join(left[:5]))
+            left = list(book.left_over())
+            require(not left, "drains", f"after {DRAINED_WITHIN} us: {left[:5]}")
+        for rate in self.oracle.shared.values():
+            rate.check(len(self.schedulers))
         self.shared.alone = True
         again = LedgerFold(observing=False)
         for message in self.broker.log:
@@ -374,6 +344,7 @@ class World:
         """Stop every runner, and raise what went wrong until then."""
         for task in [*self._commands]:
             task.cancel()
+        self.executors.give_up_reports()
         for node in self.nodes:
             await node.leave()
         if self.failure.done():
@@ -383,6 +354,8 @@ class World:
     def _reported(self) -> Report:
         report, oracle = self.report, self.oracle
         report.fires, report.calls = oracle.fire_count, self.executors.call_count
+        report.retries = sum(book.retry_count for book in oracle.books.values())
+        report.entries, report.reports = oracle.counts, oracle.report_count
         report.decisions = sum(book.decided_count for book in oracle.books.values())
         report.pages, report.ineffective = oracle.page_count, oracle.ineffective_count
         digest = sha256()
@@ -402,7 +375,7 @@ class World:
         self.report.commands += 1
         asked = Asked(tenant, f"request-{self._request_count}", sha256(str(self._request_count).encode()).digest())
         try:
-            done = await writer.execute(asked, lambda _state, _now: command)
+            done = await writer.execute(asked, lambda state, _now: with_plan(command, state, self.control))
         except (ControlRefused, BrokerUnavailable, ClockHeld):
             return
         if self.failure.done():
@@ -411,14 +384,36 @@ class World:
         known = done.page is None or (book is not None and done.page in book.effective)
         require(known, "answer-true", f"command {command} is said to be page {done.page} of {tenant}")
 
+    async def _reported_by_executor(self, told: Told) -> None:
+        """Take an executor's report to control until it is recorded or refused."""
+        if told.rightly:
+            self.oracle.told.add(told.record())
+        for _ in range(REPORT_TRIES):
+            reports = self.control.reports
+            if reports is not None and self.control.running:
+                try:
+                    await reports.take(told.body(), tenant=told.key.tenant)
+                except ControlRefused as error:
+                    self._watched(require)(not told.rightly, "report-checked", f"{told} is refused: {error}")
+                    return
+                except (BrokerUnavailable, ClockHeld):
+                    pass
+                else:
+                    self._watched(self.oracle.acknowledged)(told.record(), rightly=told.rightly)
+                    return
+            await wait(1.0)
+
     def command_soon(self) -> None:
         """Give some command."""
         tenant = self.random.choice(self.workload.tenants)
         command = self.workload.command(self.control.state(tenant), self.now())
         if command is not None:
-            task = self.loop.create_task(self._fault_free(tenant, command))
-            self._commands.add(task)
-            task.add_done_callback(self._commands.discard)
+            self._give(tenant, command)
+
+    def _give(self, tenant: str, command: c.Command) -> None:
+        task = self.loop.create_task(self._fault_free(tenant, command))
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
 
     async def _fault_free(self, tenant: str, command: c.Command) -> None:
         try:

@@ -112,7 +112,7 @@ async def test_only_missing_leaves_out_what_fired_and_what_is_still_undecided(se
     everything = await service.ask("backfill.preview", **asked)
     missing = await service.ask("backfill.preview", **asked, only_missing=True)
     undecided = missing["undecided"]
-    assert (everything["count"], undecided) == (7, 4 - len(have))
+    assert (everything["count"], undecided) == (3 + len(have), 4 - len(have))
     assert [row["scheduled"] for row in rows_of(missing)] == [format_instant(begin - n * SECOND) for n in (3, 2, 1)]
     await service.ask("backfill.start", **asked, only_missing=True, by="ann")
     await service.tick("gaps")
@@ -222,6 +222,14 @@ async def test_the_command_line_goes_all_the_way(service: Service) -> None:
     assert preview.stdout.splitlines()[1].split()[:2] == ["2026-01-01T00:00:00Z", "1"]
     assert preview.stdout.splitlines()[2] == "6 instants would fire, 1 are listed"
     assert preview.stderr == ""
+    single = await service.run("backfill", "preview", "cli-b/nightly", *bounds[:3], "2026-01-01T00:00:01Z")
+    assert single.stdout.splitlines()[-1] == "1 instant would fire"
+    nothing = await service.run(
+        "backfill", "preview", "cli-b/nightly", "--from", "2026-01-01T00:00:01Z", "--to", "2026-01-01T00:00:02Z"
+    )
+    assert (nothing.stdout, nothing.stderr) == ("0 instants would fire\n", "nothing is listed\n")
+    years = await service.run("backfill", "preview", "cli-b/nightly", "--from", "1980-01-01T00:00:00Z", *bounds[2:])
+    assert years.stderr == ("granted is 6 fires: give a shorter range, one backfill can be granted 1000000 fires\n")
     start = await service.run("backfill", "start", "cli-b/nightly", *bounds, "--label", "jan", "--by", "ann")
     assert start.stdout.splitlines()[0] == "backfill jan of cli-b/nightly started, page 4"
     (status,) = await service.rows("backfill", "status", "cli-b/nightly", "--json")

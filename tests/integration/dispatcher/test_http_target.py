@@ -83,6 +83,34 @@ async def test_nobody_listening_is_retryable(target: HttpTarget) -> None:
     assert "cannot be reached" in result.message
 
 
+@pytest.mark.parametrize(
+    "answer,message",
+    [
+        (b"\x00\xff\xfe\r\n\r\n", "the target's answer is not valid HTTP, or broke off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", "the target's answer is not valid HTTP, or broke off"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+            "the target's answer is not valid HTTP, or broke off",
+        ),
+        (b"", "the target closed the connection without an answer"),
+    ],
+)
+async def test_an_answer_that_is_none_is_retryable_and_told_as_what_it_is(
+    target: HttpTarget, answer: bytes, message: str
+) -> None:
+    """The target was reached; its administrator is not sent to look for a network fault."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        result = await target.call(_call(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"))
+    assert (result.kind, result.code, result.message) == ("retryable", 0, message)
+
+
 async def test_a_date_to_come_back_at_counts_from_the_clock_given(target: HttpTarget, http: Recorder) -> None:
     """A Retry-After half a minute ahead is that far off; with a clock ten seconds ahead, ten seconds less."""
     result = await target.call(_call(f"{http.url}/busy-until"))

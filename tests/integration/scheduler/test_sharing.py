@@ -13,6 +13,7 @@ from fireledger.domain.limits import SLOT_COUNT
 from fireledger.runners.clock import realtime
 from fireledger.runners.jetstream.buckets import Bucket
 from fireledger.runners.jetstream.connection import BrokerConnection, Login
+from fireledger.runners.lease_plan import EXPIRY_S
 from fireledger.runners.leases import PartitionLeases
 from tests.integration.brokers import RunningBroker
 from tests.integration.others import watching_others
@@ -56,7 +57,14 @@ class Leased:
 
 @asynccontextmanager
 async def leasing(
-    login: Login, name: str, *, partitions: int = PARTITIONS, handover_every_s: float = 60.0, generation: int = 1
+    login: Login,
+    name: str,
+    *,
+    partitions: int = PARTITIONS,
+    handover_every_s: float = 60.0,
+    generation: int = 1,
+    predecessor: str = "",
+    expiry_s: float = EXPIRY_S,
 ) -> AsyncGenerator[Leased, None]:
     """Leases of a runner on a connection of its own."""
     connection = await BrokerConnection.open(login, name=name)
@@ -69,6 +77,8 @@ async def leasing(
         partition_count=partitions,
         generation=generation,
         handover_every_s=handover_every_s,
+        predecessor=predecessor,
+        expiry_s=expiry_s,
     )
     leased = Leased(leases, clock, connection, stop, asyncio.create_task(leases.run(stop)))
     try:
@@ -136,6 +146,18 @@ async def test_a_killed_runners_partitions_are_taken_within_ten_seconds(broker: 
         await until(lambda: one.count == SLOT_COUNT, what="the survivor owns everything")
         assert one.leases.epoch_of(moving) == epoch + 1
         assert 0 < valid_s <= one.clock.monotonic() - killed_at <= 10
+
+
+async def test_whoever_takes_the_place_of_a_dead_runner_has_its_partitions_at_once(broker: RunningBroker) -> None:
+    """Its heartbeat would hold for another hour; a runner with a predecessor that never was does no harm."""
+    login, hour_s = broker.login("scheduler"), 3_600.0
+    async with leasing(login, "one", expiry_s=hour_s, predecessor="nobody") as one:
+        await until(lambda: one.count == SLOT_COUNT, what="one owns everything")
+        await one.kill()
+    async with leasing(login, "two", expiry_s=hour_s, predecessor="one") as two:
+        await until(lambda: two.count == SLOT_COUNT, what="two owns everything")
+        assert two.leases.epoch_of(5) == 2
+        assert two.leases.snapshot().peers == ()
 
 
 async def test_an_uncertain_or_held_clock_sheds_everything(broker: RunningBroker) -> None:

@@ -6,8 +6,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from fireledger.runners.cli.fires import table_lines
 from fireledger.runners.cli.main import cli
-from fireledger.runners.cli.output import emit_fields, emit_table
+from fireledger.runners.cli.output import emit_fields, emit_table, shown
+from fireledger.runners.json_edge import Json
 
 CONTRACT: dict[str, str] = {
     "status": "--json",
@@ -97,6 +99,43 @@ def test_a_table_lines_up_and_an_empty_one_speaks_on_stderr(capsys: pytest.Captu
     emit_table(("name",), [], empty="none")
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "none\n")
+
+
+def test_a_spare_column_that_says_nothing_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing, "no" and 0 in every row; one row that says something keeps it."""
+    rows: list[dict[str, Json]] = [{"name": "a", "late": False, "cost": 0}, {"name": "b", "late": None, "cost": 3}]
+    emit_table(("name", "late", "cost", "why"), rows, empty="none", spare={"late", "cost"})
+    assert capsys.readouterr().out == "NAME  COST  WHY\na     0     -\nb     3     -\n"
+
+
+@pytest.mark.parametrize(
+    "value,text",
+    [
+        ({"message": "two words", "state": "fired"}, 'message="two words" state=fired'),
+        ({"message": 'a "b"\\'}, 'message="a \\"b\\"\\\\"'),
+        ({"message": "x=1"}, 'message="x=1"'),
+        ({"span": {"first": 1, "last": 2}, "more": None}, "span=(first=1 last=2)"),
+        ({"spans": [{"first": 1}, {"first": 2}], "names": ["a", "b c"]}, 'spans=[first=1, first=2] names=[a, "b c"]'),
+        ({"message": "red\x1b [31m"}, 'message="red\\x1b [31m"'),
+        ({}, "-"),
+    ],
+)
+def test_each_field_of_an_object_is_seen_to_end(value: dict[str, Json], text: str) -> None:
+    """Texts with spaces and marks stand in quotes, objects and lists within in brackets."""
+    assert shown(value) == text
+
+
+def test_the_listing_of_fires_says_no_more_than_there_is() -> None:
+    """No delay that is the lateness, no count of one; a long message is cut."""
+    row: dict[str, Json] = {"lateness_ms": 12.5, "delay_ms": 12.5, "count": 1, "message": "m" * 100}
+    (line,) = table_lines([row])
+    assert (line["delay_ms"], line["count"], line["message"]) == (None, None, "m" * 59 + "…")
+    jittered: dict[str, Json] = {"lateness_ms": 1_012.5, "delay_ms": 12.5, "count": 7, "message": ""}
+    both = table_lines([row, jittered])
+    assert [(each["delay_ms"], each["count"], each["message"] is None) for each in both] == [
+        (12.5, None, False),
+        (12.5, 7, True),
+    ]
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -338,3 +338,24 @@ def test_a_folder_of_another_layout_is_refused(folder: Path) -> None:
     assert (result.exit_code, result.stdout) == (4, "")
     assert 'has layout version "99"' in result.stderr
     assert [path.name for path in folder.iterdir()] == ["layout.json"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("trigger", "show", "acme/\x1b[31mx\ny"), ("fires", "list", "acme", "--\x1b[2J"), ("trigger", "\x1b[2J")],
+)
+def test_what_was_typed_does_not_move_the_cursor(folder: Path, arguments: tuple[str, ...]) -> None:
+    """Control characters of an argument are named in the error, not repeated."""
+    result = CliRunner(env={"FIRELEDGER_DATA": str(folder)}).invoke(cli, arguments, color=True)
+    assert result.exit_code != 0
+    assert "\\x1b" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+def test_an_empty_request_id_is_refused(folder: Path) -> None:
+    """An unset variable in a script does not silently become a fresh id."""
+    result = invoke(folder, "trigger", "pause", "acme/t", "--request-id", "")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert result.stderr == (
+        "error: --request-id is empty\nhint: give a name of your choice, or leave the option out\n"
+    )

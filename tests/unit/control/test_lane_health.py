@@ -1,13 +1,16 @@
 """When a lane counts as behind: for what only the runners keep from being started, where no drain is declared."""
 
 import pytest
+from msgspec.structs import replace
 
 from fireledger.domain import commands as c
 from fireledger.domain import entries as e
+from fireledger.domain.book import Book
 from fireledger.domain.definition import Overlap
 from fireledger.domain.instants import HOUR, MINUTE, SECOND
+from fireledger.domain.limits import FIRES_OPEN_MAX
 from fireledger.projections.lanes import Lanes
-from fireledger.runners.control.lane_health import AGE_MAX, note_lanes
+from fireledger.runners.control.lane_health import AGE_MAX, note_lanes, stopped_count
 from fireledger.runners.control.problems import Problems
 from tests.unit.domain.given import Given, create, cron
 from tests.unit.projections.lane_log import book_page, decided, released
@@ -63,6 +66,26 @@ def test_an_open_fire_blocks_unless_fires_may_overlap(overlap: Overlap, count: i
     assert len(given.trigger().open) == 1
     t0 = given.start
     assert len(problems(given, decided(t0), at=t0, now=t0 + HOUR)) == count
+
+
+def full_book(given: Given) -> Book:
+    """The book with as many open fires of its trigger as there may be."""
+    trigger = replace(given.trigger(), open=given.trigger().open * FIRES_OPEN_MAX)
+    return Book(given.book.tenant, replace(given.state, triggers={"t": trigger}), given.book.head)
+
+
+def test_the_bound_of_open_fires_blocks_even_where_they_may_overlap() -> None:
+    """It is the executor's silence that keeps the lane, and the fires that wait for it are counted as stopped."""
+    given = Given(create(cron("* * * * *", overlap="allow")))
+    given.given(c.Tick(), at="09:01:00")
+    t0, lanes, found = given.start, Lanes(), Problems()
+    lanes.apply(book_page("acme", decided(t0), at=t0), stamped_at=t0)
+    full = full_book(given)
+    note_lanes(lanes, {"acme": full}, t0 + HOUR, found)
+    assert found.listed == []
+    assert stopped_count(lanes, {"acme": full}, "catch-up", "acme", t0 + HOUR) == 1
+    assert stopped_count(lanes, {"acme": given.book}, "catch-up", "acme", t0 + HOUR) == 0
+    assert stopped_count(lanes, {}, "catch-up", "acme", t0 + HOUR) == 0
 
 
 def test_a_retry_that_nobody_releases_is_late_whatever_is_open() -> None:

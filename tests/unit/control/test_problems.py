@@ -5,6 +5,7 @@ from fireledger.runners.control.model import LatePage
 from fireledger.runners.control.problems import (
     ONE_BY_ONE_MAX,
     Problems,
+    note_full,
     note_late_pages,
     note_quarantined,
     note_states,
@@ -39,6 +40,18 @@ def test_each_quarantined_trigger_is_named_with_its_cause_up_to_a_number() -> No
     assert (len(problems.listed), last.message) == (ONE_BY_ONE_MAX + 1, "3 more triggers are in quarantine")
     assert {problem.code for problem in problems.listed} == {"trigger-quarantined"}
     assert problems.ready
+
+
+def test_a_trigger_that_can_release_nothing_more_is_named() -> None:
+    """With the number of fires it waits for, and what a person can do about held ones."""
+    problems = Problems()
+    note_full([], problems)
+    assert problems.listed == []
+    note_full(["acme/t"], problems)
+    (problem,) = problems.listed
+    assert problem.message.startswith('trigger "acme/t" has 2000 fires without an outcome')
+    assert "fireledger fires list acme/t" in problem.hint
+    assert (problem.code, problems.ready) == ("trigger-full", True)
 
 
 def test_late_pages_are_one_problem_that_tells_of_the_newest() -> None:

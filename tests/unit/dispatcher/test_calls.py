@@ -8,6 +8,7 @@ from fireledger.domain.identifiers import parse_fire_key
 from fireledger.domain.instants import DAY, HOUR, SECOND, parse_instant
 from fireledger.domain.limits import AMOUNT_MAX, MESSAGE_LENGTH_MAX, RETRY_CAP_MAX
 from fireledger.runners.dispatcher.calls import (
+    COST_IGNORED,
     Call,
     Uncallable,
     answer_cost,
@@ -177,6 +178,14 @@ def test_messages_are_cut_and_stripped() -> None:
 def test_only_a_whole_cost_in_bounds_counts(cost: Json, value: int | None) -> None:
     """Anything else is ignored rather than guessed."""
     assert answer_cost({"cost": cost}) == value
+
+
+@pytest.mark.parametrize("cost,said", [(12, "done"), (None, "done"), (-1, f"{COST_IGNORED}. done"),
+                                       ("12", f"{COST_IGNORED}. done"), (1.5, f"{COST_IGNORED}. done")])  # fmt: skip
+def test_a_cost_that_does_not_count_is_not_passed_over_in_silence(cost: Json, said: str) -> None:
+    """Its fire's message says so, over HTTP and NATS alike: a ceiling that never fills would be a surprise."""
+    body = dumps({"outcome": "succeeded", "cost": cost, "message": "done"})
+    assert read_response(200, "", body).message == read_reply(body).message == said
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"\xff{", b"nothing"])

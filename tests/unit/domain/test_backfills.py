@@ -149,6 +149,14 @@ def test_a_backfill_needs_a_grant_that_is_large_enough() -> None:
     book.given(grant(3), at="09:10:00").when(over("05:00:00", "08:00:00"), at="09:10:00").then("BackfillStarted t")
 
 
+def test_more_than_can_be_granted_needs_a_shorter_range() -> None:
+    """A hint that could only be refused would be none."""
+    book = Given(create(cron("* * * * *")), settings=UNPACED)
+    book.when(over("2020-01-01T00:00:00Z", "08:00:00"), at="09:10:00").then_refused(RejectionCode.GRANT_MISSING)
+    assert isinstance(book.result, Rejection)
+    assert book.result.hint == f"give a shorter range: one backfill can be granted {BACKFILL_FIRES_MAX} fires"
+
+
 def test_a_triggers_own_grant_comes_before_the_tenants() -> None:
     """Smaller or larger, it is the one that holds for the trigger; withdrawn, the tenant's holds again."""
     book = granted(value=100).given(grant(2, "t"), at="09:10:00")
@@ -441,3 +449,47 @@ def test_unknown_triggers_are_named() -> None:
     book = Given()
     book.when(over("05:00:00", "08:00:00"), at="09:10:00").then_refused(RejectionCode.TRIGGER_MISSING)
     book.when(CANCEL, at="09:10:00").then_refused(RejectionCode.TRIGGER_MISSING)
+
+
+def left_out(book: Given) -> list[tuple[str, str]]:
+    """The stretches that the last command's backfill leaves out."""
+    started = next(entry for entry in book.entries() if isinstance(entry, e.BackfillStarted))
+    return [(book.short(span.first), book.short(span.last)) for span in started.fired]
+
+
+def test_instants_that_are_not_decided_yet_are_left_to_the_schedule() -> None:
+    """Due and undecided when the backfill starts: the lanes fire them, once."""
+    book = granted().given(TICK, at="10:00:00").when(over("09:00:00", "12:30:00"), at="12:30:00")
+    assert left_out(book) == [("11:00:00", "12:29:59.999999")]
+    run_out(book, at="12:30:00")
+    fired = [(fire.scheduled, fire.sequence) for fire in book.trigger().open]
+    assert sorted(fired) == [
+        (book.instant("09:00:00"), 1), (book.instant("10:00:00"), 0), (book.instant("10:00:00"), 2),
+        (book.instant("12:00:00"), 0),
+    ]  # fmt: skip
+    assert all(scheduled < book.instant("11:00:00") for scheduled, sequence in fired if sequence)
+
+
+def test_a_range_of_undecided_instants_alone_is_refused() -> None:
+    """Nothing is left for the backfill, also while a pause keeps them undecided."""
+    book = granted().given(PAUSE, at="09:30:00")
+    book.when(over("09:30:00", "12:30:00"), at="12:30:00").then_refused(RejectionCode.VALUE_REFUSED)
+    book.given(RESUME, at="12:31:00").given(TICK, at="12:31:00")
+    book.when(over("09:30:00", "12:30:00"), at="12:32:00").then("BackfillStarted t")
+    assert left_out(book) == []
+
+
+def test_a_closed_schedule_keeps_its_undecided_instants_too() -> None:
+    """Up to an amendment the old schedule's undecided stretch is left out, and what the new one owes."""
+    book = granted().given(amend(cron("30 * * * *", overlap="allow")), at="11:10:00")
+    book.when(over("08:00:00", "11:20:00"), at="11:20:00")
+    assert left_out(book) == [("10:00:00", "11:10:00")]
+
+
+def test_a_trigger_that_made_all_its_fires_may_be_backfilled() -> None:
+    """What its maximum leaves undecided is never decided, unless a waiting fire gives its place back."""
+    done = granted(cron("0 * * * *", overlap="allow", max_fires=1)).given(TICK, at="10:00:00")
+    assert left_out(done.when(over("11:00:00", "13:00:00"), at="13:00:00")) == []
+    once = cron("0 * * * *", missed="fire-all", tolerance=MINUTE, max_fires=1)
+    waits = granted(once).when(TICK, at="10:10:00", allowances={"catch-up": 0})
+    waits.when(over("11:00:00", "13:00:00"), at="13:00:00").then_refused(RejectionCode.VALUE_REFUSED)

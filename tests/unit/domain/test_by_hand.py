@@ -78,12 +78,22 @@ def test_waiting_by_hand_is_not_replaced() -> None:
 
 
 STOPS: dict[str, Callable[[Given], Given]] = {
-    "resume": lambda book: book.given(PAUSE, at="09:10:00"),
+    "trigger resume acme/t": lambda book: book.given(PAUSE, at="09:10:00"),
     "amend": lambda book: book.when(TICK, at="09:10:00", quarantine=(Quarantine("t", "broken"),)),
-    "raise": lambda book: book.given(SetCeiling(trigger="t", per="day", amount=0), at="09:10:00"),
-    "tenant": lambda book: book.given(SetCeiling(trigger=None, per="day", amount=0), at="09:10:00"),
+    "trigger ceiling acme/t --per day --amount": lambda book: book.given(
+        SetCeiling(trigger="t", per="day", amount=0), at="09:10:00"
+    ),
+    "tenant ceiling acme --per day --amount": lambda book: book.given(
+        SetCeiling(trigger=None, per="day", amount=0), at="09:10:00"
+    ),
+    "tenant ceiling acme --per month --amount": lambda book: book.given(
+        SetCeiling(trigger="t", per="day", amount=0),
+        SetCeiling(trigger=None, per="week", amount=9),
+        SetCeiling(trigger=None, per="month", amount=0),
+        at="09:10:00",
+    ),
 }
-"""What makes a trigger stand still, by a word of the hint that leads out of it."""
+"""What makes a trigger stand still, by words of the hint that leads out of it."""
 
 
 @pytest.mark.parametrize("word", STOPS)

@@ -6,8 +6,8 @@ from fireledger.domain import entries as e
 from fireledger.domain.ceilings import period_of
 from fireledger.domain.commands import FireNow, SetCeiling
 from fireledger.domain.definition import TenantSettings
-from fireledger.domain.instants import HOUR, format_instant, parse_instant
-from fireledger.domain.limits import AMOUNT_MAX
+from fireledger.domain.instants import HOUR, MINUTE, format_instant, parse_instant
+from fireledger.domain.limits import AMOUNT_MAX, STOPS_MAX
 from fireledger.domain.rejections import RejectionCode
 from fireledger.domain.state import Ceiling
 from tests.unit.domain.given import (
@@ -269,9 +269,9 @@ def test_what_waits_is_not_released_while_suspended() -> None:
     assert len(book.trigger().waiting) == 4
     book.when(TICK, at=MIDNIGHT)
     assert [line for line in map(book.brief, book.entries()) if line.startswith("released")] == [
-        "released t 09:45:30 by-hand after waiting"
+        "released t 2026-12-01T00:00:00Z on-time"
     ]
-    assert len(book.trigger().waiting) == 3
+    assert len(book.trigger().waiting) == 4
 
 
 def test_a_ceiling_is_checked_before_anything_is_released() -> None:
@@ -378,6 +378,25 @@ def test_many_suspensions_do_not_stand_in_the_way_of_a_pause() -> None:
     for _ in range(70):
         book.given(ceiling(0), at="09:30:00").given(ceiling(None), at="09:30:00")
     book.when(PAUSE, at="09:31:00").then("TriggerPaused t")
+
+
+@pytest.mark.parametrize("owner", ["t", None])
+def test_stretches_of_suspensions_are_bounded(owner: str | None) -> None:
+    """While a trigger is not due, STOPS_MAX stretches are kept: the oldest are joined, and the newest stay exact."""
+    book = Given(create(cron("0 0 1 1 *")))
+    begun = [book.start + number * 10 * MINUTE for number in range(STOPS_MAX + 20)]
+    for at in begun:
+        book.given(ceiling(0, trigger=owner), at=at).given(ceiling(None, trigger=owner), at=at + MINUTE)
+    kept = book.state.pauses_of(book.trigger())
+    assert (len(kept), kept[0].start, kept[0].end) == (STOPS_MAX, begun[0], begun[20] + MINUTE)
+    assert [(pause.start, pause.end) for pause in kept[1:]] == [(at, at + MINUTE) for at in begun[21:]]
+
+
+def test_a_suspension_that_ends_where_it_began_leaves_nothing() -> None:
+    """No release lies in it."""
+    book = Given(create(cron("0 0 1 1 *")))
+    book.given(ceiling(0), at="09:30:00").given(ceiling(None), at="09:30:00")
+    assert book.trigger().pauses == ()
 
 
 @pytest.mark.parametrize("amount", [-1, AMOUNT_MAX + 1])

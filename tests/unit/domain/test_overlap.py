@@ -131,3 +131,44 @@ def test_a_replaced_fire_gives_its_place_back() -> None:
     assert [book.brief(entry) for entry in book.entries()][-1] == "decided t 09:00:04 on-time"
     book.when(TICK, at="09:00:05").then("withdrawn t 09:00:04 skipped replaced", "decided t 09:00:05 on-time")
     assert book.trigger().fired_count == 2
+
+
+def test_on_time_instants_go_before_what_is_caught_up_in_the_same_page() -> None:
+    """Nothing is open: the on-time instant is released, and the missed ones wait for it, unless fires may overlap."""
+    alone = Given(create(cron("*/10 * * * *", missed="fire-all"))).when(TICK, at="09:30:00")
+    alone.then("decided t 09:10:00 caught-up", "decided t 09:20:00 caught-up", "released t 09:30:00 on-time")
+    both = Given(create(cron("*/10 * * * *", missed="fire-all", overlap="allow"))).when(TICK, at="09:30:00")
+    both.then("released t 09:10:00 caught-up", "released t 09:20:00 caught-up", "released t 09:30:00 on-time")
+
+
+def test_on_time_instants_go_before_older_ones_that_wait_to_be_caught_up() -> None:
+    """A fire ends in the page in which an instant is due: that instant goes, and what is caught up waits on."""
+    book = Given(create(cron("*/10 * * * *", missed="fire-all"))).given(TICK, at="09:35:00")
+    book.when(TICK, at="09:40:00", observed=(result("09:10:00", "09:39:59", 11, "succeeded"),))
+    book.then("observed t 09:10:00 succeeded", "finished t 09:10:00 succeeded", "released t 09:40:00 on-time")
+    book.when(TICK, at="09:40:02", observed=(result("09:40:00", "09:40:01", 12, "succeeded"),))
+    assert book.brief(book.entries()[-1]) == "released t 09:20:00 caught-up after waiting"
+
+
+def test_an_on_time_fire_that_waited_goes_before_the_next_instant() -> None:
+    """In order: the one that waited is released, and the instant of this page meets it open."""
+    book = opened("queue").given(TICK, at="09:02:00")
+    book.when(TICK, at="09:03:00", observed=(result("09:01:00", "09:02:59", 11, "succeeded"),))
+    assert [book.brief(entry) for entry in book.entries()[2:]] == [
+        "released t 09:02:00 on-time after waiting",
+        "decided t 09:03:00 on-time",
+    ]
+
+
+def test_an_instant_on_time_in_the_next_schedule_goes_before_one_missed_in_the_last() -> None:
+    """Segments are decided independently, and still share what is open."""
+    book = Given(create(cron("*/10 * * * *", missed="fire-all")))
+    book.given(amend(cron("25 * * * *", missed="fire-all")), at="09:15:00").when(TICK, at="09:25:00")
+    book.then("decided t 09:10:00 caught-up", "settled t 09:15:00", "released t 09:25:00 on-time")
+
+
+def test_a_shed_instant_holds_nothing_back() -> None:
+    """Where on-time instants are skipped, what is caught up meanwhile still waits for its lane only."""
+    book = Given(create(cron("*/10 * * * *", missed="fire-all"))).when(TICK, at="09:20:00", shedding_level=4)
+    book.then("decided t 09:10:00 caught-up", "skipped t 09:20:00 shed")
+    book.when(TICK, at="09:20:01").then("released t 09:10:00 caught-up after waiting")

@@ -7,9 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from fireledger.domain import entries as e
+from fireledger.domain.commands import Tick
 from fireledger.domain.definition import Retry
 from fireledger.domain.instants import format_instant
-from fireledger.projections.book_text import definition_readable, entry_readable, factor_text, settings_readable
+from fireledger.domain.page import Page, PageInputs
+from fireledger.projections.book_text import (
+    definition_readable,
+    entry_readable,
+    factor_text,
+    page_readable,
+    settings_readable,
+)
 from tests.golden.samples import PLAIN, SAMPLES, SETTINGS
 
 ENTRIES = {name: sample for name, sample in SAMPLES.items() if isinstance(sample, get_args(e.BookEntry))}
@@ -22,6 +30,38 @@ def test_every_entry_has_a_json_form(name: str) -> None:
     shown = entry_readable(cast("e.BookEntry", ENTRIES[name]))
     assert next(iter(shown)) == "topic"
     assert not [part for part in json.dumps(shown).split() if part.rstrip(',}]"').isdigit() and len(part) > 15]
+
+
+def test_a_page_shows_every_input_of_its_decision() -> None:
+    """Each by its own name; an instant, a step and what was not asked for in their outside forms."""
+    inputs = PageInputs(
+        now=T0,
+        earliest=T0,
+        latest=T0 + 1,
+        clock_source="declared",
+        as_of=7,
+        owner="s",
+        as_of_read_at=T0,
+        allowances={"backfill": 3, "catch-up": 0},
+        shedding_level=2,
+        step=-3_600_000_000,
+    )
+    page = Page(
+        tenant="acme",
+        number=3,
+        commit_id="c",
+        previous_sha256=b"",
+        previous_stamped_at=0,
+        inputs=inputs,
+        command=Tick(),
+        entries=(),
+    )
+    shown = page_readable(page, b"", stamped_at=T0, sequence=9)
+    assert set(PageInputs.__struct_fields__) <= set(shown)
+    assert (shown["allowances"], shown["shedding_level"]) == ({"backfill": 3, "catch-up": 0}, 2)
+    assert (shown["entry_limit"], shown["as_of_read_at"], shown["step"]) == (10_000, "2027-01-15T08:00:00Z", "-1h")
+    idle = page_readable(replace(page, inputs=replace(inputs, as_of_read_at=0, step=0)), b"", stamped_at=T0, sequence=9)
+    assert (idle["as_of_read_at"], idle["step"]) == (None, None)
 
 
 def test_the_entries_of_policies_are_readable() -> None:

@@ -156,6 +156,18 @@ def test_the_oldest_counts_only_what_the_runners_keep_from_starting() -> None:
     assert log.lanes.oldest("acme", "catch-up", T0, lambda _trigger, _stage: False) == T0
 
 
+def test_what_its_trigger_keeps_is_counted_and_does_not_count_for_the_end() -> None:
+    """Waiting fires only: a released one is nobody's to keep. A lane with nothing else has no end."""
+    log = Log()
+    log.page(decided(T0 - MINUTE), decided(T0, trigger="u"), released(T0, "catch-up", trigger="v"), at=T0)
+    assert log.lanes.stopped("acme", "catch-up", T0, lambda trigger, _stage: trigger == "u") == 1
+    assert log.lanes.stopped("acme", "catch-up", T0, lambda _trigger, _stage: False) == 2
+    assert log.lanes.stopped("acme", "on-time", T0, lambda _trigger, _stage: False) == 0
+    assert log.lanes.stopped("nobody", "catch-up", T0, lambda _trigger, _stage: False) == 0
+    draining = LaneDepth("catch-up", "acme", waiting=4, drain_rate=2.0)
+    assert [draining.ends_at(T0, stopped=count) for count in (0, 2, 4)] == [T0 + 2 * SECOND, T0 + SECOND, None]
+
+
 @pytest.mark.parametrize("origin", ["book", "attempts"])
 def test_a_page_brought_back_counts_once(origin: str) -> None:
     """A lost page of a book or of attempts is folded from the entry that brings it back."""

@@ -17,7 +17,7 @@ from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.state import State, TriggerState
 from fireledger.domain.zones import ZoneLibrary
 from fireledger.runners.scheduler.books import touched
-from fireledger.runners.scheduler.drafts import draft_page
+from fireledger.runners.scheduler.drafts import Hints, draft_page
 from fireledger.runners.zone_package import load_packaged_zones
 
 ZONES = ZoneLibrary(load_packaged_zones())
@@ -51,6 +51,11 @@ def _book(*triggers: str) -> Book:
     return book
 
 
+def hinted(*names: str) -> Hints:
+    """Hints of these triggers."""
+    return Hints(frozenset(names), frozenset(), frozenset(names))
+
+
 def _break(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     def broken(state: State, trigger: TriggerState, zones: ZoneLibrary) -> int | None:
         if trigger.name in names:
@@ -64,7 +69,7 @@ def _break(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 async def test_a_page_carries_its_place_in_the_chain() -> None:
     """Subject, expected sequence and commit id of the append belong to the page in its body."""
     book = _book("a")
-    draft = await draft_page(book, _inputs(book, START + SECOND), zones=ZONES, observed=(), due=frozenset({"a"}))
+    draft = await draft_page(book, _inputs(book, START + SECOND), zones=ZONES, observed=(), hints=hinted("a"))
     assert draft is not None
     page = decode_page(draft.append.body)
     assert draft.append.subject == book_subject("acme") == "book.574.acme"
@@ -77,7 +82,7 @@ async def test_a_page_carries_its_place_in_the_chain() -> None:
 async def test_nothing_due_makes_no_page() -> None:
     """Before the first instant there is nothing to say."""
     book = _book("a")
-    assert await draft_page(book, _inputs(book, START), zones=ZONES, observed=(), due=frozenset({"a"})) is None
+    assert await draft_page(book, _inputs(book, START), zones=ZONES, observed=(), hints=hinted("a")) is None
 
 
 @pytest.mark.asyncio
@@ -86,7 +91,7 @@ async def test_bad_triggers_are_quarantined_in_the_same_page(monkeypatch: pytest
     book = _book("a", "bad", "worse")
     _break(monkeypatch, "bad", "worse")
     due = frozenset({"a", "bad", "worse"})
-    draft = await draft_page(book, _inputs(book, START + SECOND), zones=ZONES, observed=(), due=due)
+    draft = await draft_page(book, _inputs(book, START + SECOND), zones=ZONES, observed=(), hints=hinted(*due))
     assert draft is not None
     page = decode_page(draft.append.body)
     assert {item.trigger for item in page.inputs.quarantine} == {"bad", "worse"}
@@ -110,7 +115,7 @@ async def test_a_page_over_its_size_is_cut_in_half(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("fireledger.runners.scheduler.drafts.encode_page", picky)
     draft = await draft_page(
-        book, _inputs(book, START + SECOND), zones=ZONES, observed=(), due=frozenset(book.state.triggers)
+        book, _inputs(book, START + SECOND), zones=ZONES, observed=(), hints=hinted(*book.state.triggers)
     )
     assert draft is not None
     page = decode_page(draft.append.body)
@@ -127,7 +132,7 @@ async def test_a_page_that_cannot_be_cut_is_an_error(monkeypatch: pytest.MonkeyP
     book = _book("a")
     monkeypatch.setattr("fireledger.runners.scheduler.drafts.encode_page", refuse)
     with pytest.raises(PageTooLarge, match="cannot be cut"):
-        await draft_page(book, _inputs(book, START + SECOND), zones=ZONES, observed=(), due=frozenset({"a"}))
+        await draft_page(book, _inputs(book, START + SECOND), zones=ZONES, observed=(), hints=hinted("a"))
 
 
 def test_an_entry_without_a_trigger_touches_all() -> None:
