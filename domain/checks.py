@@ -26,8 +26,9 @@ def check_settings(settings: TenantSettings, zones: ZoneDatabase) -> Rejection |
             f"{settings.quota_per_second}/s is out of bounds",
             f"write 1/s to {limits.QUOTA_MAX_PER_SECOND}/s",
         )
-    if not 1 <= settings.catch_up_percent <= 100:
-        return _refused("--catch-up-share", f"{settings.catch_up_percent}% is out of bounds", "write 1% to 100%")
+    share, least, most = settings.catch_up_percent, limits.CATCH_UP_PERCENT_MIN, limits.CATCH_UP_PERCENT_MAX
+    if not least <= share <= most:
+        return _refused("--catch-up-share", f"{share}% is out of bounds", f"write {least}% to {most}%")
     return _duration("--default-jitter", settings.default_jitter, 0, limits.JITTER_MAX)
 
 

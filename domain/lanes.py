@@ -5,6 +5,7 @@ A pace is a token bucket in whole numbers: a fire takes TOKEN, elapsed microseco
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .definition import TenantSettings
 from .entries import FireCause, Lane
@@ -54,19 +55,23 @@ class Pace:
         return bucket.at if missing <= 0 else bucket.at + -(-missing // self.units_per_us)
 
 
+_pace = lru_cache(maxsize=1_024)(Pace)
+"""Of thousands of waiting fires each asks for its lane's pace, and they are all the same few."""
+
+
 def quota_pace(settings: TenantSettings) -> Pace:
     """On-time fires of the tenant, before they are marked over-quota."""
-    return Pace(100 * settings.quota_per_second)
+    return _pace(100 * settings.quota_per_second)
 
 
 def catch_up_pace(settings: TenantSettings) -> Pace:
     """The tenant's catch-up fires, and as fast beside them its backfill fires."""
-    return Pace(settings.catch_up_percent * settings.quota_per_second)
+    return _pace(settings.catch_up_percent * settings.quota_per_second)
 
 
 def backfill_pace(backfill: Backfill) -> Pace:
     """The rate that one backfill was given."""
-    return Pace(100 * backfill.rate_per_second)
+    return _pace(100 * backfill.rate_per_second)
 
 
 def release_order(fire: WaitingFire) -> tuple[int, int, int]:

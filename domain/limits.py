@@ -75,6 +75,8 @@ QUOTA_DEFAULT_PER_SECOND = 100
 QUOTA_MAX_PER_SECOND = 100_000
 """On-time fires a tenant may make each second before they are marked over-quota."""
 CATCH_UP_PERCENT_DEFAULT = 10
+CATCH_UP_PERCENT_MIN = 1
+CATCH_UP_PERCENT_MAX = 100
 """The share of its quota at which a tenant's catch-up fires are released, and its backfill fires."""
 CATCH_UP_RATE_DEFAULT = 500
 BACKFILL_RATE_DEFAULT = 100

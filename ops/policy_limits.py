@@ -50,6 +50,7 @@ ROWS = (
     Row("retries", "spread on top of a wait", "", "RETRY_SPREAD_PERCENT", unit=_PERCENT),
     Row("retries", "a call whose dispatcher died is resent after its timeout and", "", "ATTEMPT_RESEND_DELAY"),
     Row("ceilings", "amount of a ceiling, and cost of one outcome", "`--amount`", "=none", ("AMOUNT_MAX",)),
+    Row("ceilings", "suspensions that touch undecided instants, before the oldest are joined", "", "STOPS_MAX"),
     Row("backfill", "grant, fires in one backfill", "`backfill grant --fires`", "=none", ("BACKFILL_FIRES_MAX",)),
     Row("backfill", "rate of one backfill, fires a second", "`--rate`", "=the tenant's catch-up share",
         ("LANE_RATE_MAX",)),

@@ -46,6 +46,7 @@ def page_readable(page: Page, body: bytes, *, stamped_at: int, sequence: int) ->
         "as_of_read_at": format_instant(inputs.as_of_read_at) if inputs.as_of_read_at else None,
         "allowances": {**inputs.allowances},
         "entry_limit": inputs.entry_limit,
+        "trigger_limit": inputs.trigger_limit,
         "shedding_level": inputs.shedding_level,
         "step": signed_duration(inputs.step) if inputs.step else None,
         "owner": inputs.owner,

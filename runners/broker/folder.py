@@ -177,10 +177,6 @@ class DataFolder:
         """On which port executors report outcomes over HTTP: the same at each start, since they remember it."""
         return self.path / "outcomes.json"
 
-    def stream_path(self, account: str, stream: str) -> Path:
-        """Where the broker keeps one stream's files."""
-        return self.store_path / "jetstream" / account / "streams" / stream
-
     def write_address(self, address: Address) -> None:
         """Say where the folder's broker listens."""
         write_private(self.path / "address.json", dumps_text({"url": address.url, "pid": address.pid}) + "\n")

@@ -28,7 +28,6 @@ DESCRIPTION = "Description"
 """Where the client library puts the text of a status message."""
 
 STATUS_END = "204"
-STATUS_BAD_REQUEST = "400"
 STATUS_NOT_FOUND = "404"
 STATUS_EXPIRED = "408"
 STATUS_CONFLICT = "409"

@@ -140,14 +140,18 @@ class OwnedBooks:
             pass
 
     def candidates(self, now_s: float) -> Iterator[OwnedBook]:
-        """Yield the books in which something is due and that need not wait; longest due first."""
-        for tenant in tuple(self._candidates):
+        """Yield the books in which something is due and that need not wait: those with the least due first."""
+        for tenant in sorted(self._candidates, key=self._due_count):
             book = self._books.get(tenant)
             if book is None or not book.complete:
                 continue
             parked_until_s = self._parked.get(tenant)
             if parked_until_s is None or parked_until_s <= now_s:
                 yield book
+
+    def _due_count(self, tenant: str) -> int:
+        book = self._books.get(tenant)
+        return 0 if book is None else len(book.due)
 
     def park(self, tenant: str, until_s: float) -> None:
         """Leave the book alone until then, or until it is unparked."""
@@ -216,7 +220,8 @@ def paced_lanes(book: OwnedBook, state: State, now: int) -> frozenset[Lane]:
     found = set[Lane]()
     for name in book.waiting:
         trigger = state.triggers[name]
-        for lane in {fire.lane for fire in trigger.waiting} - found:
+        lanes: set[Lane] = {fire.lane for fire in trigger.waiting}
+        for lane in lanes - found:
             if lane != "on-time" and lane_ready_at(state, trigger, lane) <= now:
                 found.add(lane)
     return frozenset(found)

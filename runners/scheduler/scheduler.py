@@ -34,11 +34,15 @@ from .leader_reads import FoldPosition, LeaderReads
 from .ownership import Ownership
 from .pacing import LaneRates
 from .status import BLOCKED_SHOWN_MAX, BlockedBook, SchedulerStatus
-from .turns import Turn, give_way
+from .turns import Turn, give_way, send_off
 from .zone_watch import ZoneWatch
 
-TRIGGERS_PER_PAGE = 1_000
+TRIGGERS_PER_PAGE = 500
 """Triggers that one page decides at most beside those that wait: one book's flood must not keep the others waiting."""
+OBSERVED_PER_PAGE = 1_000
+"""Attempt records that one page observes at most, unless one page of attempts holds more."""
+CROWDED = 50
+"""With more due triggers a book is decided after the others, whose pages are on their way by then."""
 GROUP_PAGES_MAX = 250
 """Pages appended together: well below a batch's limit, so that the broker stores while the next ones are decided."""
 IDLE_S_MAX = 1.0
@@ -369,14 +373,15 @@ class Scheduler:
         for owned in self._books.candidates(_now_s()):
             if owned.tenant in self._in_flight or self._books.get(owned.tenant) is not owned:
                 continue
+            if drafts and (len(drafts) >= GROUP_PAGES_MAX or len(owned.due) > CROWDED):
+                self._commits.start(tasks, [each.append for each in drafts])
+                drafts = []
+                await send_off()
+                if not self._commits.room:
+                    return
             draft = await self._decide_book(owned)
             if draft is not None:
                 drafts.append(draft)
-            if len(drafts) >= GROUP_PAGES_MAX:
-                self._commits.start(tasks, [each.append for each in drafts])
-                drafts = []
-                if not self._commits.room:
-                    return
             await turn.share()
         if drafts:
             self._commits.start(tasks, [each.append for each in drafts])
@@ -400,7 +405,7 @@ class Scheduler:
         self._books.collect(reading.earliest, asyncio.get_running_loop().time())
         if now > reading.earliest:
             self._books.pull(owned, now)
-        observed, as_of = self.fold.pending(tenant, at_most=PAGE_ENTRIES_MAX // 2)
+        observed, as_of = self.fold.pending(tenant, at_most=OBSERVED_PER_PAGE)
         as_of_read_at = self._as_of_read_at(owned, book.state, reading.earliest, as_of)
         if as_of_read_at is None:
             return None

@@ -96,14 +96,28 @@ class CommandCheck:
         require(not trigger.deleted and not trigger.quarantined, "backfill-exact", f"{text} begins")
         require(entry.start < entry.end <= self.now, "backfill-exact", f"{text} reaches into the future")
         span = Span(trigger.definition, entry.start - 1, entry.end - 1)
-        left = [
-            due.at
-            for due in trigger.undecided(span, entry.end - 1)
-            if not any(fired.first <= due.at <= fired.last for fired in entry.fired)
-        ]
+        every = [due.at for due in trigger.undecided(span, entry.end - 1)]
+        left = [at for at in every if not any(fired.first <= at <= fired.last for fired in entry.fired)]
+        self._check_left_out(trigger, entry, every, left)
         granted = self.book.grants.get(trigger.name, self.book.grants.get(None, 0))
         require(0 < len(left) <= granted, "backfill-exact", f"{text} makes {len(left)} fires, {granted} are granted")
         trigger.backfill = Backfilling(entry.backfill, 100 * entry.rate_per_second, left)
+
+    def _check_left_out(
+        self, trigger: TriggerModel, entry: e.BackfillStarted, every: list[int], left: list[int]
+    ) -> None:
+        """What the schedule has still to decide is left to it; and nothing else, unless only what is missing fires."""
+        if trigger.exhausted and not any(sequence == 0 for _, sequence in trigger.waiting):
+            stretches: list[tuple[int, int]] = []
+        else:
+            found = [(next(trigger.undecided(span, entry.end - 1), None), span.until) for span in trigger.spans]
+            stretches = [(due.at, entry.end if until is None else until) for due, until in found if due is not None]
+        for at in every:
+            ahead = any(first <= at <= last for first, last in stretches)
+            text = f"{trigger.text(at)} in backfill {entry.backfill}"
+            require(not ahead or at not in left, "backfill-exact", f"{text} is the schedule's own to decide")
+            known = ahead or entry.only_missing or at in left
+            require(known, "backfill-exact", f"{text} is left out for no reason")
 
     def _backfill_cancelled(self, entry: e.BackfillEnded) -> None:
         trigger = self.book.triggers[entry.trigger]

@@ -38,7 +38,12 @@ RETRY_AFTER_S = (1, 5, 20, 90)
 REPORTED_AFTER_S = (0.05, 0.3, 0.8, 2.0, 12.0, 70.0)
 """The last is longer than most outcome windows."""
 REPORTS: tuple[Reported, ...] = ("succeeded", "succeeded", "failed", "held")
-SURPRISES: tuple[tuple[float, Mood], ...] = ((0.02, "failing"), (0.03, "busy"), (0.036, "asking"), (0.05, "reporting"))
+SURPRISES: tuple[tuple[float, Mood], ...] = (
+    (0.012, "failing"),
+    (0.017, "busy"),
+    (0.021, "asking"),
+    (0.034, "reporting"),
+)
 """Also a healthy executor does this now and then: up to the first number of a draw, the first that fits."""
 
 

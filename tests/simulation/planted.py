@@ -7,7 +7,7 @@ from unittest import mock
 
 from msgspec import structs
 
-from fireledger.domain import conclusions, fold_fires, owed, page, trigger_decision
+from fireledger.domain import backfill, conclusions, fold_fires, owed, page, trigger_decision
 from fireledger.domain import entries as e
 from fireledger.domain.definition import Retry
 from fireledger.domain.draft import Draft, fire_id
@@ -174,7 +174,7 @@ def quota_unmarked() -> AbstractContextManager[object]:
 
 def backfill_skips_one() -> AbstractContextManager[object]:
     """A backfill leaves out every fifth instant."""
-    rightly = trigger_decision.backfill_next
+    rightly = backfill.backfill_next
 
     def skipping(timeline: owed.Timeline, fired: tuple[e.Span, ...], after: int | None = None) -> int | None:
         """The next one, or the one after it."""

@@ -312,7 +312,8 @@ def _single_fire(asked: Asked) -> c.Command | None:
         name, fire = asked.random.choice(held)
         return _answered(name, fire, release=asked.random.random() < 0.7)
     waiting = [(name, fire) for name, trigger in sorted(asked.state.triggers.items()) for fire in trigger.waiting]
-    found = [(name, fire.scheduled, fire.sequence) for name, fire in (*held, *retrying, *waiting)]
+    found = [(name, fire.scheduled, fire.sequence) for name, fire in (*held, *retrying)]
+    found.extend((name, fire.scheduled, fire.sequence) for name, fire in waiting)
     if not found:
         return None
     name, scheduled, sequence = asked.random.choice(found)

@@ -268,6 +268,19 @@ async def test_what_is_not_right_is_refused_and_not_recorded(whole: Whole) -> No
     assert whole.row().outcome is None
 
 
+async def test_whoever_guesses_tokens_does_not_fill_the_log(whole: Whole, capfd: pytest.CaptureFixture[str]) -> None:
+    """The first refusal is told; the next ones are counted until some time has passed."""
+    key = await whole.fire()
+    capfd.readouterr()
+    for number in range(20):
+        told = await whole.post({**_report(key), "token": f"guess {number}"})
+        assert (told.status, told.code) == (403, "token-refused")
+    lines = [line for line in capfd.readouterr().err.splitlines() if "tokens-refused" in line]
+    assert len(lines) == 1
+    assert '"count":1' in lines[0]
+    assert "guess" not in lines[0]
+
+
 async def test_an_attempt_is_not_reported_in_endless_ways(whole: Whole) -> None:
     """After ten different reports further ones are refused; a repetition is still answered."""
     key = await whole.fire()

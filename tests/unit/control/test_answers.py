@@ -2,12 +2,13 @@
 
 import pytest
 
+from fireledger.domain.commands import SetCeiling
 from fireledger.domain.definition import Definition, Missed, Overlap, seal_plain
 from fireledger.domain.instants import MINUTE, Instant
 from fireledger.domain.page import Quarantine
 from fireledger.domain.preview import Previewed, coming
 from fireledger.domain.recurrence.schedule import IntervalSchedule
-from fireledger.runners.control.answers import changes, policy_sentence, preview_notes
+from fireledger.runners.control.answers import changes, policy_sentence, preview_notes, trigger_answer
 from fireledger.runners.control.refusals import code_of, from_value_error
 from fireledger.runners.errors import BrokerUnavailable, RolledBack
 from tests.unit.domain.given import PAUSE, TICK, Given, create, cron
@@ -122,3 +123,14 @@ def test_a_preview_says_how_many_fires_are_left() -> None:
     ]
     book.ticks("10:10:00", "11:00:00")
     assert notes_of(book) == ["all of --max-fires 2 are used"]
+
+
+@pytest.mark.parametrize("owner", ["t", None])
+def test_what_comes_next_of_a_suspended_trigger_comes_after_the_suspension(owner: str | None) -> None:
+    """What falls into it is skipped, so it is not promised; the same for a ceiling of the tenant."""
+    given = Given(create(cron("0 * * * *"))).given(SetCeiling(trigger=owner, per="day", amount=0), at="09:10:00")
+    shown = trigger_answer(given.state, given.trigger(), given.zones, now=given.instant("09:11:00"))
+    assert shown["suspended_until"] == "2026-12-01T00:00:00Z"
+    following = shown["next"]
+    assert isinstance(following, list)
+    assert [one["scheduled"] for one in following if isinstance(one, dict)][:1] == ["2026-12-01T01:00:00Z"]

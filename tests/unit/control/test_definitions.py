@@ -239,3 +239,14 @@ def test_a_dialect_is_declared_or_shows_itself(options: dict[str, Json], kind: t
     assert schedule is not None
     assert isinstance(schedule, kind)
     check_second_opinion(schedule)
+
+
+@pytest.mark.parametrize("request_id,words", [("x" * 129, "129 characters"), ("a\x1b[31m", "control characters"),
+                                              ("a\nb", "control characters")])  # fmt: skip
+def test_a_request_id_is_a_bounded_name_on_one_line(request_id: str, words: str) -> None:
+    """It stands in the book and in refusals; one at the bound, and none, are taken."""
+    with pytest.raises(ControlRefused, match=words):
+        read_request({"tenant": "acme", "trigger": "t", "request_id": request_id}, AmendTrigger)
+    for accepted in ("", "x" * 128, "deploy 7 é"):
+        read = read_request({"tenant": "acme", "trigger": "t", "request_id": accepted}, AmendTrigger)
+        assert read.request_id == accepted

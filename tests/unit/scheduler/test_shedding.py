@@ -17,7 +17,7 @@ def test_the_level_falls_step_by_step() -> None:
     """Quick rounds lower it by one each CALM_S, never at once."""
     shedding = Shedding()
     shedding.note_round(5.0, 100.0)
-    levels = []
+    levels: list[int] = []
     for step in range(1, 9):
         shedding.note_round(0.01, 100.0 + step * CALM_S / 2)
         levels.append(shedding.level)
