@@ -23,7 +23,7 @@ SETUP = "make setup"
 """Left out: the tests run in the environment that it makes."""
 EXPECTED = (
     ("make setup", ()),
-    ("fireledger up", ("ready data=",)),
+    ("fireledger up", ()),
     ("fireledger tenant create", ("acme", "acme/report", "Z", "After an outage", "still open")),
     ("--zone Europe/Rome --from", ("2027-03-27T01:30:00Z", "2027-03-28T01:30:00Z", "2027-03-29T00:30:00Z")),
     ("fireledger fires list", ("report", "on-time", "failed")),
@@ -64,13 +64,17 @@ async def test_the_tour_works_as_it_stands(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     try:
+        everything = ""
         for (sign, words), block, ended in zip(EXPECTED, blocks(), marks, strict=True):
             assert sign in block
             said = await _until_line(process.stdout, ended)
+            everything += said
             for word in words:
                 assert word in said, f"{word!r} is missing from what this printed:\n{block}\n{said}"
         async with asyncio.timeout(BLOCK_S):
             assert await process.wait() == 0
+        # A command may find everything ready a moment before "up" looks and says so.
+        assert "ready data=" in everything
         assert list(tmp_path.glob("tmp.*/tour/layout.json")), "the data is where the tour says"
     finally:
         if process.returncode is None:
