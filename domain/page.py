@@ -13,6 +13,7 @@ import msgspec
 from .commands import Command
 from .entries import AttemptRecord, BookEntry
 from .limits import ATTEMPTS_PAGE_BYTES_MAX, PAGE_BYTES_MAX, STAMP_EARLY_MAX, STAMP_LATE_MAX
+from .logic_version import KNOWN_LOGIC_VERSIONS
 
 BOOK_PAGE_TOPIC: Final = "fireledger.page.v1"
 ATTEMPTS_PAGE_TOPIC: Final = "fireledger.attempts.v1"
@@ -106,11 +107,14 @@ def encode_page(page: Page) -> bytes:
 
 
 def decode_page(body: bytes) -> Page:
-    """Read a book page. Raises MalformedPage."""
+    """Read a book page. Raises MalformedPage, also for one that a later release decided by other rules."""
     try:
-        return _PAGE_DECODER.decode(body)
+        page = _PAGE_DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedPage(f"not a book page: {error}") from error
+    if page.inputs.logic_version not in KNOWN_LOGIC_VERSIONS:
+        raise MalformedPage(f"decided by logic version {page.inputs.logic_version}, which this release does not know")
+    return page
 
 
 def encode_attempts(page: AttemptsPage) -> bytes:

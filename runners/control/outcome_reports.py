@@ -93,8 +93,9 @@ class ReportMemory:
         return self._reports.get((record.fire, record.attempt), {}).get(_digest(record))
 
     def full(self, record: AttemptReported) -> bool:
-        """Whether no other report of the attempt is to be recorded."""
-        return len(self._reports.get((record.fire, record.attempt), {})) >= REPORTS_PER_ATTEMPT_MAX
+        """Whether no other report of the attempt is to be recorded; "held" leaves a place for the one that ends it."""
+        limit = REPORTS_PER_ATTEMPT_MAX - (record.result == "held")
+        return len(self._reports.get((record.fire, record.attempt), {})) >= limit
 
 
 class OutcomeReports:

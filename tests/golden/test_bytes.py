@@ -179,3 +179,11 @@ def test_recorded_lines_are_never_rewritten() -> None:
     assert added({"a.v1": "00"}, {}) == {"a.v1": "00"}
     with pytest.raises(Changed, match=r'"a\.v1"'):
         added({"a.v1": "00"}, {"a.v1": "ff"})
+
+
+def test_a_page_decided_by_unknown_rules_is_refused() -> None:
+    """A logic version of a later release makes a page unreadable here, instead of being folded by other rules."""
+    raw = cast("dict[str, dict[str, object]]", msgspec.msgpack.decode(bytes.fromhex(BYTES["fireledger.page.v1"])))
+    raw["inputs"]["logic_version"] = 2
+    with pytest.raises(MalformedPage, match="logic version 2"):
+        decode_page(msgspec.msgpack.encode(raw))

@@ -295,6 +295,16 @@ async def test_an_attempt_is_not_reported_in_endless_ways(whole: Whole) -> None:
     assert len(await whole.reports()) == 10
 
 
+async def test_a_fire_held_in_many_ways_can_still_be_ended(whole: Whole) -> None:
+    """However often an attempt is reported as held, one place is left for its outcome."""
+    key = await whole.fire()
+    statuses = [
+        (await whole.post(_report(key, outcome="held", message=f"ask {number}"))).status for number in range(10)
+    ]
+    assert statuses == [200] * 9 + [409]
+    assert (await whole.post(_report(key))).status == 200
+
+
 async def test_without_a_report_key_reports_are_refused(broker: RunningBroker) -> None:
     """The refusal says what is missing."""
     key = parse_fire_key("acme/report/2020-01-01T00:00:00Z/0")
