@@ -227,6 +227,12 @@ def owed_runs(timeline: Timeline, pauses: tuple[Pause, ...], horizon: int, now: 
     pieces: list[Run] = []
     position: int | None = None
     looked_at = timeline.looked_at_until()
+    first = timeline.next_undecided()
+    if first is None or first > now:
+        return []
+    if looked_at is None and first > missed_until:
+        # As nearly always: nothing is so old that it would have to be counted.
+        return list(_joined(scan.with_newest([*scan.singles(None, now)], keep)))
     if looked_at is not None:
         # Each of these may be an instant whose key is taken.
         pieces.extend(scan.singles(None, min(looked_at, now)))
