@@ -94,7 +94,8 @@ class BookWriter:
         await self.write(settings, then)
         for name, definition in triggers.items():
             await self.write(CreateTrigger(trigger=name, definition=definition), then)
-        return self.released(await self.write(Tick(), realtime()))
+        # At the instant taken above: however long the pages take to write, so many whole seconds are due and no more.
+        return self.released(await self.write(Tick(), now))
 
     def released(self, entries: tuple[BookEntry, ...]) -> list[str]:
         """The keys that entries release."""
