@@ -7,7 +7,7 @@ DEMO_DATA := .fireledger-demo
 SOURCES := domain projections runners replay
 QUICK := not integration and not slow and not long
 # Most of the time goes by in waits for real instants, so more tests than cores run at once.
-AT_ONCE := -n 4 --dist worksteal
+AT_ONCE := -n 5 --dist worksteal
 SEED ?= 1
 HOURS ?= 24
 ARGS ?=

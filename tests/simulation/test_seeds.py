@@ -7,11 +7,11 @@ import pytest
 from tests.simulation.seeds import SIMULATED, run_seeds
 
 DENSE_BLOCK = 20
-DENSE_SEEDS = 60
+DENSE_SEEDS = 40
 DENSE_HOURS = 0.03
 """About two simulated minutes dense with faults, and as long again without."""
 DAY_BLOCK = 2
-DAY_SEEDS = 6
+DAY_SEEDS = 4
 DAY_HOURS = 6.0
 """At an ordinary pace, with about 250 fires and a dozen faults an hour; quiet stretches are skipped."""
 LONG_DENSE_BLOCK = 40
