@@ -33,6 +33,8 @@ class Log:
     decisions: Counter[FireKey] = field(default_factory=Counter[FireKey])
     """How often each instant was decided, to fire or not."""
     released: Counter[FireKey] = field(default_factory=Counter[FireKey])
+    attempts: dict[FireKey, list[int]] = field(default_factory=dict[FireKey, list[int]])
+    """The numbers of the attempts released, in the order of their pages."""
     started: Counter[FireKey] = field(default_factory=Counter[FireKey])
     resends: Counter[FireKey] = field(default_factory=Counter[FireKey])
     results: Counter[FireKey] = field(default_factory=Counter[FireKey])
@@ -40,6 +42,11 @@ class Log:
     schedulers: set[str] = field(default_factory=set[str])
     """Who has decided something."""
     ineffective: int = 0
+
+    @property
+    def retries_count(self) -> int:
+        """Releases of an attempt after the first."""
+        return self.released.total() - len(self.released)
 
     def take(self, folded: Folded) -> None:
         """Take in a book page."""
@@ -54,6 +61,7 @@ class Log:
                 case e.FireReleased():
                     key = _key(tenant, entry)
                     self.released[key] += 1
+                    self.attempts.setdefault(key, []).append(entry.attempt)
                     self.decisions[key] += entry.decides
                 case e.FireDecided():
                     self.decisions[_key(tenant, entry)] += 1
