@@ -177,6 +177,11 @@ class DataFolder:
         """On which port executors report outcomes over HTTP: the same at each start, since they remember it."""
         return self.path / "outcomes.json"
 
+    @property
+    def demo_port_path(self) -> Path:
+        """On which port the demo's HTTP executor listens: the same at each start, since triggers name it."""
+        return self.path / "demo-http.json"
+
     def write_address(self, address: Address) -> None:
         """Say where the folder's broker listens."""
         write_private(self.path / "address.json", dumps_text({"url": address.url, "pid": address.pid}) + "\n")

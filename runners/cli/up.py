@@ -12,13 +12,14 @@ from fireledger.domain.instants import Duration, format_duration
 
 from ..broker.process import EmbeddedBroker
 from ..clock import OnStep, choose_clock
-from ..demo.scenario import DEMO_TENANT, choose_http_port, ensure_demo
+from ..demo.scenario import DEMO_TENANT, ensure_demo
 from ..entry_point import run_process
 from ..errors import BrokerUnavailable, OperationalError
 from ..jetstream.topology import executor_user
 from ..lifecycle import pause, run_until_signalled
 from ..logs import configure_logs, get_log
 from ..supervisor.child import ChildCommand, module_command
+from ..supervisor.kept_port import choose_port
 from ..supervisor.log_output import log_path
 from ..supervisor.supervisor import Running, Supervisor, UpOptions
 from .live import LiveView
@@ -140,9 +141,9 @@ class _Session:
         if sys.stdout.isatty():
             click.echo("the runners are not ready yet: see the logs, or ask: fireledger status", err=True)
 
-    async def executors(self, broker: EmbeddedBroker) -> list[ChildCommand]:
+    async def executors(self, broker: EmbeddedBroker, taken: frozenset[int]) -> list[ChildCommand]:
         """The demo's executors."""
-        self._http_port = choose_http_port(broker.port + 1)
+        self._http_port = choose_port(broker.folder.demo_port_path, leave_alone=taken)
         credentials = broker.folder.credentials_path / f"{executor_user(DEMO_TENANT)}.json"
         return [
             module_command("demo-http", "fireledger.runners.demo.serve_http", [str(self._http_port)]),

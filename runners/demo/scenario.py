@@ -1,10 +1,9 @@
 """The demo's tenant and triggers: what ``fireledger up --demo`` creates, and leaves alone when it is there."""
 
-import socket
 from dataclasses import dataclass
 
 from ..control_client import ControlClient
-from ..errors import BrokerUnavailable, ControlRefused, ExitStatus
+from ..errors import ControlRefused, ExitStatus
 from ..json_edge import Json
 from ..logs import get_log
 
@@ -22,15 +21,27 @@ class DemoTrigger:
 
 
 def demo_triggers(http_url: str) -> tuple[DemoTrigger, ...]:
-    """The demo's triggers: both kinds of target, both kinds of schedule, jitter, and an executor that is slow."""
+    """The demo's triggers: both kinds of target, both kinds of schedule, jitter, and an executor that is slow.
+
+    Retries come soon, so that a restarted executor is fired at again before anybody thinks that the demo is over.
+    """
     return (
         DemoTrigger(
             "every-2-seconds", {"every": "2s", "target": f"nats:{DEMO_NATS_NAME}", "payload": '{"hello":"nats"}'}
         ),
-        DemoTrigger("every-5-seconds", {"cron": "*/5 * * * * *", "target": f"{http_url}/ok", "payload": "hello"}),
+        DemoTrigger(
+            "every-5-seconds",
+            {"cron": "*/5 * * * * *", "target": f"{http_url}/ok", "payload": "hello", "retry_base": "2s"},
+        ),
         DemoTrigger(
             "every-15-seconds-spread",
-            {"cron": "*/15 * * * * *", "target": f"{http_url}/ok", "payload": "hello", "jitter": "10s"},
+            {
+                "cron": "*/15 * * * * *",
+                "target": f"{http_url}/ok",
+                "payload": "hello",
+                "jitter": "10s",
+                "retry_base": "2s",
+            },
         ),
         DemoTrigger(
             "slow-executor",
@@ -46,19 +57,6 @@ def demo_triggers(http_url: str) -> tuple[DemoTrigger, ...]:
             },
         ),
     )
-
-
-def choose_http_port(preferred: int) -> int:
-    """The preferred port if it is free, else a free one; loopback only."""
-    for port in (preferred, 0):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise BrokerUnavailable("no free port on the loopback address", hint="close some of its users")
 
 
 async def ensure_demo(client: ControlClient, http_url: str) -> None:

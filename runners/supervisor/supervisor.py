@@ -19,8 +19,8 @@ from ..logs import get_log
 from ..outcome_address import outcome_url
 from .child import RESTART_FIRST_S, RESTART_MAX_S, STABLE_S, Child, ChildCommand, runner_command
 from .high_water import HighWater
+from .kept_port import choose_port
 from .log_output import log_output
-from .outcome_port import choose_outcome_port
 
 RUNNERS_STOP_WITHIN_S = 3.5
 """Runners drain in this time; with the broker's clean stop after it, ``up`` ends in under 5 seconds."""
@@ -42,6 +42,7 @@ class UpOptions:
     """What ``up`` was asked for. ``runner_options`` are passed to every runner as they are, others to theirs only.
 
     ``logs_to_file``: everybody's logs go to a file in the data folder instead of stderr, from the lock to the end.
+    ``extra`` gives further processes; it is told which ports are taken.
     ``overdue`` is called when the runners take too long to be ready.
     """
 
@@ -52,7 +53,7 @@ class UpOptions:
     runner_options: tuple[str, ...] = ()
     scheduler_options: tuple[str, ...] = ()
     logs_to_file: bool = False
-    extra: Callable[[EmbeddedBroker], Awaitable[list[ChildCommand]]] | None = None
+    extra: Callable[[EmbeddedBroker, frozenset[int]], Awaitable[list[ChildCommand]]] | None = None
     overdue: Callable[[], None] | None = None
 
 
@@ -110,9 +111,8 @@ class Supervisor:
     ) -> None:
         folder = broker.folder
         ensure_report_key(folder.report_key_path)
-        # The demo's HTTP executor prefers the port after the broker's.
-        alone = frozenset({broker.port, broker.port + 1})
-        port = choose_outcome_port(folder.outcome_port_path, wanted=self._options.outcome_port, leave_alone=alone)
+        alone = frozenset({broker.port})
+        port = choose_port(folder.outcome_port_path, wanted=self._options.outcome_port, leave_alone=alone)
         url, key = outcome_url(port), ("--report-key", str(folder.report_key_path))
         commands = [
             self._runner(broker, "control", *key, "--outcome-port", str(port)),
@@ -120,7 +120,7 @@ class Supervisor:
             self._runner(broker, "dispatcher", *key, "--report-url", url),
         ]
         if self._options.extra is not None:
-            commands.extend(await self._options.extra(broker))
+            commands.extend(await self._options.extra(broker, alone | {port}))
         children = {command.name: Child(command, output=output) for command in commands}
         operator = await BrokerConnection.open(login_of(broker, UserName.OPERATOR), name="supervisor")
         running = Running(broker, children, ControlClient(operator), url)

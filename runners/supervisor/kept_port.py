@@ -1,4 +1,4 @@
-"""The port on which a data folder's control takes outcomes over HTTP: chosen once, because executors remember it."""
+"""Ports on the loopback address that a data folder keeps over its starts, because somebody remembers them."""
 
 import socket
 from pathlib import Path
@@ -15,21 +15,22 @@ TRIES_MAX = 10
 _log = get_log("supervisor")
 
 
-def choose_outcome_port(path: Path, *, wanted: int | None, leave_alone: frozenset[int] = frozenset()) -> int:
+def choose_port(path: Path, *, wanted: int | None = None, leave_alone: frozenset[int] = frozenset()) -> int:
     """The ``wanted`` port, else the one of the last start, else a free one; kept in the file.
 
-    One of the last start that is taken now is given up, and the log says so: what executors remember of it is void.
+    One of the last start that is taken now, or to be left alone, is given up, and the log says so: what others
+    remember of it is void.
     Raises BrokerUnavailable when there is no free port, FolderUnusable when the file cannot be written.
     """
     kept = _kept(path)
     if wanted is not None:
         port = wanted
-    elif kept is not None and _is_free(kept):
+    elif kept is not None and kept not in leave_alone and _is_free(kept):
         port = kept
     else:
         port = _free_port(leave_alone)
         if kept is not None:
-            _log.warning("outcome-port-changed", before=kept, port=port, hint="another process has the port before")
+            _log.warning("port-changed", file=path.name, before=kept, port=port, hint="another has the one before")
     if port != kept:
         write_private(path, dumps_text({"port": port}) + "\n")
     return port
@@ -65,4 +66,4 @@ def _free_port(leave_alone: frozenset[int]) -> int:
             port = int(probe.getsockname()[1])
         if port not in leave_alone:
             return port
-    raise BrokerUnavailable("no free port on the loopback address", hint="name one with --outcome-port")
+    raise BrokerUnavailable("no free port on the loopback address", hint="close some of its users")
