@@ -347,7 +347,10 @@ class BrokerConnection:
     async def flush(self, *, timeout_s: float = 5.0) -> None:
         """Return when the broker has read everything handed over before. Raises BrokerUnavailable."""
         try:
+            # The library's ping overtakes what its writer still holds back, a subscription for instance. The writer
+            # has run before the first answer is here, so everything lies before the second ping.
             async with asyncio.timeout(timeout_s):
+                await self._client.flush()
                 await self._client.flush()
         except (TimeoutError, errors.Error, OSError) as error:
             raise BrokerUnavailable(f'the broker at "{self._login.url}" does not answer', hint=_HINT) from error

@@ -81,8 +81,13 @@ class Bare:
     async def listen(self, subject: str) -> Subscription:
         """Subscribe, and return once the broker has dealt with it."""
         subscription = await _subscribe(self.client, subject)
-        await self.client.flush()
+        await self.flush()
         return subscription
+
+    async def flush(self) -> None:
+        """Return once the broker has read everything sent before: the library's first ping overtakes some of it."""
+        await self.client.flush()
+        await self.client.flush()
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -234,16 +235,21 @@ async def test_reads_and_lease_writes_go_on_while_executors_are_added(broker: Ru
             expected = await bucket.put_if("scheduler.test", b"", expected)
             done["written"] += 1
 
+    def went_on(before: Counter[str]) -> bool:
+        """Whether each has done something since."""
+        return all(done[what] > before[what] for what in ("read", "listed", "written"))
+
     try:
         async with asyncio.TaskGroup() as group:
             for work in (read, read, list_keys, write):
                 group.create_task(work())
             for number in range(10):
                 await broker.process.add_executor(f"extra-{number}")
+                before = done.copy()
+                await until(partial(went_on, before), what="all of them go on")
             added.set()
     finally:
         await scheduler.close()
-    assert min(done["read"], done["listed"], done["written"]) >= 5, done
 
 
 @pytest.mark.asyncio

@@ -65,7 +65,7 @@ async def _state(shared_broker: RunningBroker) -> Json:
 
 async def _settle(connection: Bare) -> None:
     """Return when the broker has dealt with everything this connection sent."""
-    await connection.client.flush()
+    await connection.flush()
     await connection.ask("$SYS.REQ.USER.INFO")
 
 

@@ -428,7 +428,7 @@ async def test_an_executor_reports_for_its_own_tenant_only(whole: Whole) -> None
         assert isinstance(answer, dict)
         assert Told(0, answer).code == "token-refused"
         await globex.client.publish("outcomes.acme", dumps(_report(key)))
-        await globex.client.flush()
+        await globex.flush()
         await until(lambda: bool(globex.complaints), timeout_s=5, what="the broker's refusal")
         assert "outcomes.acme" in globex.complaints[0]
     assert await whole.reports() == []

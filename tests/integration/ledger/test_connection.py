@@ -27,6 +27,34 @@ async def test_an_unreachable_broker_is_named() -> None:
     assert "hush" not in str(caught.value)
 
 
+async def test_a_flush_waits_for_a_subscription_just_made() -> None:
+    """The last ping before a flush returns comes after everything handed over, whatever the library holds back."""
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Speak just enough of the protocol to answer pings, and note what was heard."""
+        writer.write(b'INFO {"headers":true,"max_payload":1048576}\r\n')
+        while line := await reader.readline():
+            heard.append(line.split(None, 1)[0])
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        connection = await BrokerConnection.open(Login(f"nats://127.0.0.1:{port}", "anybody", ""), name="t")
+        await connection.flush()
+        heard.clear()
+        await connection.subscribe("some.subject", _ignore)
+        await connection.flush()
+        assert b"SUB" in heard[: len(heard) - heard[::-1].index(b"PING")], heard
+        await connection.close()
+
+
+async def _ignore(_message: Message) -> None:
+    """Take no notice."""
+
+
 async def test_a_refused_login_is_told_apart_at_once(broker: RunningBroker) -> None:
     """A wrong password is not retried until the time is over."""
     login = Login(broker.url, "scheduler", "wrong")

@@ -117,7 +117,7 @@ async def test_two_dispatchers_make_no_attempt_twice(
     assert Counter(str(record.fire) for record in results(found)) == keys
     assert resent == [{}, {}]
     assert lost > 0, "they met"
-    assert min(begun) > 0, "both did something"
+    assert sum(begun) == len(keys)
     slots = len({slot_of(tenant) for tenant in (*HTTP_TENANTS, *TENANTS)})
     measured(f"{len(keys)} fires in {slots} slots, {lost} appends lost, {begun} attempts begun by the two")
 
