@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 
 from msgspec.structs import replace
 
@@ -57,8 +57,8 @@ class Coming:
 
     ``rows`` are its undecided instants whose release lies after ``now``, by scheduled instant. ``owed_count`` were
     released up to ``now`` and are not decided yet: the rules for missed instants say what becomes of them. ``left``
-    is how many more fires its maximum allows once those are decided, None without a maximum; ``rows`` end with it. A
-    pause or quarantine that goes on is taken to end at ``now``.
+    is how many more fires its maximum allows once those are decided, None without a maximum; ``rows`` are those fires,
+    the first to be released. A pause or quarantine that goes on is taken to end at ``now``.
     """
 
     rows: list[Previewed]
@@ -78,11 +78,30 @@ def coming(
     timelines = [Timeline(state, trigger, segment, zones) for segment in trigger.segments]
     owed_count = 0 if exhausted(trigger) else sum(count_owed(timeline, now) for timeline in timelines)
     left = _fires_left(state, trigger, zones, now) if owed_count else _unused(trigger)
+    *closed, last = timelines
+    rows = [row for timeline in closed for row in _coming(timeline, now, None)]
+    last_max = count
     if left is not None:
-        before = 0 if after is None else sum(_count_coming(timeline, now, after) for timeline in timelines)
-        count = min(count, max(0, left - before))
-    found = chain.from_iterable(_coming(timeline, now, after) for timeline in timelines)
+        rows = [row for row in rows if _ahead_of(row, rows, last, now, left) < left]
+        before = 0 if after is None else _count_coming(last, now, after)
+        last_max = max(0, left - len(rows) - before)
+    found = chain(
+        (row for row in rows if after is None or row.scheduled > after), islice(_coming(last, now, after), last_max)
+    )
     return Coming(list(islice(found, count)), owed_count, left)
+
+
+def _ahead_of(row: Previewed, rows: list[Previewed], last: Timeline, now: int, enough: int) -> int:
+    """How many fires are decided before a closed segment's ``row``; ``enough`` is as good as more.
+
+    Within a segment nothing is released after the next instant, but a closed segment's last release may come after
+    many of its successor's.
+    """
+    ahead = sum((other.release, other.scheduled) < (row.release, row.scheduled) for other in rows)
+    if ahead + _count_coming(last, now, row.release) < enough:
+        return ahead
+    released = takewhile(lambda other: other.release < row.release, _coming(last, now, None))
+    return ahead + sum(1 for _ in islice(released, enough))
 
 
 def _coming(timeline: Timeline, now: int, after: int | None) -> Iterator[Previewed]:

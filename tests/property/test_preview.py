@@ -141,10 +141,11 @@ def test_ticks_decide_what_was_previewed(book: Given) -> None:
         book.given(RESUME, at=now)
     fired = decided(book, now)
     assert all(release <= now for _, release in fired)
-    for release in sorted({row.release for row in found.rows}):
-        assert decided(book, release - 1) == []
-        fired += decided(book, release)
     last = found.rows[-1].scheduled if found.rows else now
+    for release in sorted({row.release for row in found.rows}):
+        # With an old jitter a row can be released after instants that come behind the last row.
+        assert all(scheduled > last for scheduled, _ in decided(book, release - 1))
+        fired += decided(book, release)
     later = [one for one in fired if one[1] > now and one[0] <= last]
     assert sorted(later) == [(row.scheduled, row.release) for row in found.rows]
     if len(found.rows) < ROWS:

@@ -1,12 +1,16 @@
 """Preview: the coming instants with release and local time."""
 
+import pytest
+
+from fireledger.domain import entries as e
 from fireledger.domain.identifiers import FireKey
-from fireledger.domain.instants import HOUR, format_instant, parse_instant
+from fireledger.domain.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from fireledger.domain.jitter import release_of
-from fireledger.domain.preview import preview
+from fireledger.domain.preview import coming, preview
 from fireledger.domain.recurrence.cron_text import parse_cron
 from fireledger.domain.recurrence.recurrence import recurrence_of
 from fireledger.runners.zone_package import load_packaged_zones
+from tests.unit.domain.given import TICK, Given, amend, create, every
 
 ROME = load_packaged_zones().zone("Europe/Rome")
 DAILY = recurrence_of(parse_cron("0 9 * * *"), ROME, "shift", "first")
@@ -30,3 +34,25 @@ def test_preview_release_is_the_jittered_one() -> None:
         key = FireKey("acme", "report", row.scheduled)
         assert row.release == release_of(key, 48 * HOUR, following - row.scheduled)
         assert row.scheduled <= row.release < following
+
+
+@pytest.mark.parametrize("most", [3, 4, 22, 23, 24, 30])
+def test_a_maximum_counts_in_the_order_of_releases(most: int) -> None:
+    """An instant that an earlier definition's jitter puts behind others is previewed only if it is among the fires."""
+    start = "2026-11-30T00:00:00Z"
+    book = Given(start=start)
+    book.given(create(every("50m", start, jitter=25 * MINUTE, overlap="allow")))
+    book.given(amend(every("40s", start, max_fires=most, overlap="allow")), at="2026-11-30T01:00:00Z")
+    rows = coming(book.state, book.trigger(), book.zones, now=book.at, count=100).rows
+    late = rows[0].scheduled if rows[0].release > rows[1].release else None
+    assert late == (parse_instant("2026-11-30T00:50:00Z") if most > 22 else None)
+    for after in (0, 1, most - 1):
+        last = rows[after].scheduled
+        rest = coming(book.state, book.trigger(), book.zones, now=book.at, count=100, after=last).rows
+        assert rest == rows[after + 1 :]
+    fired: list[int] = []
+    for at in range(book.at, book.at + 2 * HOUR, 5 * SECOND):
+        found = book.when(TICK, at=at).entries()
+        fired += [entry.scheduled for entry in found if isinstance(entry, e.FireReleased) and entry.decides]
+    assert sorted(fired) == [row.scheduled for row in rows]
+    assert len(fired) == most
