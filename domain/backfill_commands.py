@@ -9,6 +9,7 @@ from . import entries as e
 from .backfill import backfill_count
 from .backfill_range import joined_spans, undecided_spans
 from .by_hand import refuse_text
+from .fire_ends import withdrawn
 from .inputs import Inputs
 from .instants import format_instant
 from .limits import BACKFILL_FIRES_MAX, BACKFILL_SPANS_MAX, LANE_RATE_MAX, NAME_LENGTH_MAX
@@ -146,18 +147,9 @@ def cancel_backfill(state: State, command: c.CancelBackfill) -> tuple[e.BookEntr
     refused = refuse_text(command.by, "the name of who cancels", NAME_LENGTH_MAX)
     if refused is not None:
         return refused
-    withdrawn = (
-        e.FireWithdrawn(
-            trigger=trigger.name,
-            scheduled=fire.scheduled,
-            sequence=fire.sequence,
-            state="cancelled",
-            cause="by-person",
-        )
-        for fire in trigger.waiting
-        if fire.lane == "backfill"
-    )
-    return (*withdrawn, backfill_cancelled(trigger, trigger.backfill))
+    waiting = [fire for fire in trigger.waiting if fire.lane == "backfill"]
+    cancelled = (withdrawn(trigger.name, fire, "cancelled", "by-person") for fire in waiting)
+    return (*cancelled, backfill_cancelled(trigger, trigger.backfill))
 
 
 def backfill_cancelled(trigger: TriggerState, backfill: Backfill) -> e.BackfillEnded:

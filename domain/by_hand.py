@@ -5,12 +5,13 @@ Control appends these; what time-based choice follows from them stays the schedu
 
 from . import commands as c
 from . import entries as e
+from .fire_ends import finished, withdrawn
 from .identifiers import FireKey
 from .inputs import Inputs
 from .instants import Instant, format_duration, format_instant
 from .limits import DRAIN_MAX, NAME_LENGTH_MAX, REASON_LENGTH_MAX, WAITING_MAX
 from .rejections import Rejection, RejectionCode, no_trigger
-from .state import OpenFire, State, TriggerState
+from .state import OpenFire, State, TriggerState, WaitingFire
 
 
 def refuse_text(text: str, what: str, longest: int) -> Rejection | None:
@@ -80,10 +81,10 @@ def release_fire(state: State, command: c.ReleaseFire) -> tuple[e.BookEntry, ...
     refused = refuse_text(command.by, "the name of who releases", NAME_LENGTH_MAX)
     if refused is not None:
         return refused
-    found = _open_fire(state, command)
+    found = _fire(state, command)
     if isinstance(found, Rejection):
         return found
-    if found is None or not found.held:
+    if isinstance(found, WaitingFire) or not found.held:
         return Rejection(
             RejectionCode.FIRE_NOT_HELD,
             f'fire "{_key(state, command)}" is not held',
@@ -106,46 +107,30 @@ def cancel_fire(state: State, command: c.CancelFire) -> tuple[e.BookEntry, ...] 
     refused = refuse_text(command.by, "the name of who cancels", NAME_LENGTH_MAX)
     if refused is not None:
         return refused
-    found = _open_fire(state, command)
+    found = _fire(state, command)
     if isinstance(found, Rejection):
         return found
-    if found is None:
-        withdrawn = e.FireWithdrawn(
-            trigger=command.trigger,
-            scheduled=command.scheduled,
-            sequence=command.sequence,
-            state="cancelled",
-            cause="by-person",
-        )
-        return (withdrawn,)
+    if isinstance(found, WaitingFire):
+        return (withdrawn(command.trigger, found, "cancelled", "by-person"),)
     if not found.held and found.retry_at is None:
         return Rejection(
             RejectionCode.FIRE_UNDER_WAY,
             f'attempt {found.attempt} of fire "{_key(state, command)}" is under way',
             "wait for its outcome: what is sent cannot be called back",
         )
-    finished = e.FireFinished(
-        trigger=command.trigger,
-        scheduled=command.scheduled,
-        sequence=command.sequence,
-        outcome="failed",
-        cause="cancelled",
-        attempt=found.attempt,
-    )
-    return (finished,)
+    return (finished(command.trigger, found, "failed", "cancelled"),)
 
 
-def _open_fire(state: State, command: c.ReleaseFire | c.CancelFire) -> OpenFire | Rejection | None:
-    """The open fire; None for one that waits for its release; a rejection for one that is neither."""
+def _fire(state: State, command: c.ReleaseFire | c.CancelFire) -> OpenFire | WaitingFire | Rejection:
+    """The fire that the command is about; a rejection for one that is neither open nor waiting."""
     trigger = state.triggers.get(command.trigger)
     if trigger is None:
         return no_trigger(state.tenant, command.trigger)
     wanted = (command.scheduled, command.sequence)
-    for fire in trigger.open:
+    fires: tuple[OpenFire | WaitingFire, ...] = (*trigger.open, *trigger.waiting)
+    for fire in fires:
         if (fire.scheduled, fire.sequence) == wanted:
             return fire
-    if any((fire.scheduled, fire.sequence) == wanted for fire in trigger.waiting):
-        return None
     return Rejection(
         RejectionCode.FIRE_MISSING,
         f'fire "{_key(state, command)}" is neither open nor waiting',

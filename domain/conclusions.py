@@ -6,6 +6,7 @@ and changes nothing decided (DESIGN section 3).
 
 from . import entries as e
 from .draft import FireId, fire_id
+from .fire_ends import finished
 from .identifiers import FireKey
 from .instants import Instant
 from .retry import retry_at
@@ -46,15 +47,15 @@ def _conclusion(
         return None
     match entry.result:
         case "succeeded":
-            return _finished(entry, "succeeded", "executor")
+            return finished(entry.trigger, fire, "succeeded", "executor")
         case "final":
-            return _finished(entry, "failed", "refused by the executor")
+            return finished(entry.trigger, fire, "failed", "refused by the executor")
         case "held":
             return None if held else _held(entry)
         case "retryable" | "timeout":
             if held or waits:
                 return None
-            return _retried(state, trigger, entry) or _given_up(trigger, entry)
+            return _retried(state, trigger, entry) or _given_up(trigger, fire, timed_out=entry.result == "timeout")
         case _:
             return None
 
@@ -80,10 +81,10 @@ def _retried(state: State, trigger: TriggerState, entry: e.AttemptObserved) -> e
     )
 
 
-def _given_up(trigger: TriggerState, entry: e.AttemptObserved) -> e.FireFinished:
-    if entry.result == "timeout":
-        return _finished(entry, "unknown", "the last attempt timed out")
-    return _finished(entry, "failed", "trigger deleted" if trigger.deleted else "no attempts left")
+def _given_up(trigger: TriggerState, fire: OpenFire, *, timed_out: bool) -> e.FireFinished:
+    if timed_out:
+        return finished(trigger.name, fire, "unknown", "the last attempt timed out")
+    return finished(trigger.name, fire, "failed", "trigger deleted" if trigger.deleted else "no attempts left")
 
 
 def _held(entry: e.AttemptObserved) -> e.FireHeld:
@@ -93,15 +94,4 @@ def _held(entry: e.AttemptObserved) -> e.FireHeld:
         sequence=entry.sequence,
         attempt=entry.attempt,
         message=entry.message,
-    )
-
-
-def _finished(entry: e.AttemptObserved, outcome: e.Outcome, cause: str) -> e.FireFinished:
-    return e.FireFinished(
-        trigger=entry.trigger,
-        scheduled=entry.scheduled,
-        sequence=entry.sequence,
-        outcome=outcome,
-        cause=cause,
-        attempt=entry.attempt,
     )

@@ -12,6 +12,7 @@ from .by_hand import cancel_fire, declare_drain, fire_now, release_fire
 from .ceiling_commands import change_grant, set_ceiling
 from .checks import check_definition, check_settings
 from .due import exhausted
+from .fire_ends import finished, withdrawn
 from .identifiers import MalformedName, check_trigger
 from .inputs import Inputs
 from .instants import Instant, format_instant
@@ -27,7 +28,7 @@ from .owed import Timeline, count_owed
 from .recurrence.exclusions import with_exclusions
 from .recurrence.recurrence import recurrence_of
 from .rejections import Rejection, RejectionCode, no_trigger
-from .state import OpenFire, RememberedRequest, State, TriggerState, needed_jitters, same_timing
+from .state import RememberedRequest, State, TriggerState, needed_jitters, same_timing
 from .tick import guarded, tick
 from .zones import MalformedZone, UnknownZone
 
@@ -350,34 +351,15 @@ def _delete_trigger(state: State, command: c.DeleteTrigger, inputs: Inputs) -> t
         return no_trigger(state.tenant, command.trigger)
     gives_up = _gives_up(trigger, inputs)
     cancelled: list[e.BookEntry] = [*_quarantined(trigger, inputs)] if gives_up else []
+    cancelled.extend(withdrawn(trigger.name, fire, "cancelled", "deleted") for fire in trigger.waiting)
     cancelled.extend(
-        e.FireWithdrawn(
-            trigger=trigger.name,
-            scheduled=fire.scheduled,
-            sequence=fire.sequence,
-            state="cancelled",
-            cause="deleted",
-        )
-        for fire in trigger.waiting
+        finished(trigger.name, fire, "failed", "trigger deleted") for fire in trigger.open if fire.retry_at is not None
     )
-    cancelled.extend(_ended(trigger.name, fire) for fire in trigger.open if fire.retry_at is not None)
     if trigger.backfill is not None:
         cancelled.append(backfill_cancelled(trigger, trigger.backfill))
     if not (gives_up or exhausted(trigger)):
         cancelled.extend(guarded(trigger.name, _cancelled_instants, state, trigger, inputs))
     return (*cancelled, e.TriggerDeleted(trigger=trigger.name))
-
-
-def _ended(trigger: str, fire: OpenFire) -> e.FireFinished:
-    """A fire whose next attempt waited when its trigger was deleted."""
-    return e.FireFinished(
-        trigger=trigger,
-        scheduled=fire.scheduled,
-        sequence=fire.sequence,
-        outcome="failed",
-        cause="trigger deleted",
-        attempt=fire.attempt,
-    )
 
 
 def _cancelled_instants(state: State, trigger: TriggerState, inputs: Inputs) -> list[e.InstantsResolved]:

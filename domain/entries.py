@@ -17,6 +17,7 @@ from .instants import Instant
 Lane = Literal["on-time", "catch-up", "backfill"]
 FireCause = Literal["on-time", "caught-up", "backfilled", "by-hand"]
 Unfired = Literal["skipped", "coalesced", "dropped", "expired", "cancelled"]
+Withdrawn = Literal["skipped", "dropped", "cancelled"]
 UnfiredCause = Literal[
     "overlap", "missed", "paused", "ceiling", "shed", "quarantined", "replaced",
     "coalesced", "over-cap", "beyond-horizon", "deleted", "by-person",
@@ -266,7 +267,7 @@ class InstantsResolved(Entry, frozen=True, kw_only=True, tag="instants.resolved.
 class FireWithdrawn(FireEntry, frozen=True, kw_only=True, tag="fire.withdrawn.v1"):
     """A decided fire that was never released does not fire after all, and why."""
 
-    state: Literal["skipped", "dropped", "cancelled"]
+    state: Withdrawn
     cause: UnfiredCause
 
 

@@ -16,15 +16,7 @@ def fire_decided(draft: Draft, entry: e.FireDecided) -> None:
     if entry.lane == "backfill":
         trigger = _backfill_decided(trigger, entry.scheduled)
     draft.put(replace(trigger, fired_count=trigger.fired_count + _counted(entry)))
-    draft.fires(entry.trigger).waiting[fire_id(entry)] = WaitingFire(
-        scheduled=entry.scheduled,
-        sequence=entry.sequence,
-        release=entry.release,
-        lane=entry.lane,
-        cause=entry.cause,
-        definition_page=entry.definition_page,
-        over_quota=entry.over_quota,
-    )
+    draft.fires(entry.trigger).waiting[fire_id(entry)] = WaitingFire.decided(entry)
 
 
 def _backfill_decided(trigger: TriggerState, scheduled: int) -> TriggerState:

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from .definition import Definition, Fold, Gap, TenantSettings
-from .entries import FireCause, GrantKind, Lane, OnResume, Period, Span
+from .entries import FireCause, FireDecided, GrantKind, Lane, OnResume, Period, Span
 from .recurrence.schedule import Schedule
 
 
@@ -97,6 +97,19 @@ class WaitingFire(msgspec.Struct, frozen=True, kw_only=True):
     cause: FireCause
     definition_page: int
     over_quota: bool
+
+    @classmethod
+    def decided(cls, entry: FireDecided) -> "WaitingFire":
+        """The fire of which the entry says that it waits."""
+        return cls(
+            scheduled=entry.scheduled,
+            sequence=entry.sequence,
+            release=entry.release,
+            lane=entry.lane,
+            cause=entry.cause,
+            definition_page=entry.definition_page,
+            over_quota=entry.over_quota,
+        )
 
 
 class Bucket(msgspec.Struct, frozen=True, array_like=True):

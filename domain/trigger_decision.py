@@ -8,6 +8,7 @@ from . import entries as e
 from .backfill import backfill_next
 from .ceilings import ceiling_entries
 from .evolve import fold_entries
+from .fire_ends import finished, withdrawn
 from .inputs import Inputs
 from .lanes import Allowances, backfill_pace, release_order
 from .limits import BACKFILL_WAITING_MAX, FIRES_OPEN_MAX, WAITING_MAX
@@ -90,16 +91,7 @@ class TriggerDecision:
             if deadline is None or deadline > min(self._now, self._as_of_read_at):
                 self._open.append(fire.lane)
                 continue
-            self._emit(
-                e.FireFinished(
-                    trigger=self._trigger.name,
-                    scheduled=fire.scheduled,
-                    sequence=fire.sequence,
-                    outcome="unknown",
-                    cause="outcome window over",
-                    attempt=fire.attempt,
-                )
-            )
+            self._emit(finished(self._trigger.name, fire, "unknown", "outcome window over"))
 
     def _look_at_ceilings(self) -> None:
         """Rule 5: a ceiling that is used up suspends the trigger; a new period lets it go on."""
@@ -320,17 +312,8 @@ class TriggerDecision:
             cause=cause,
             over_quota=over_quota,
         )
-        self._waiting.append(_waiting(decided))
-        self._emit(*(self._replaced(fire) for fire in replaced), decided)
-
-    def _replaced(self, fire: WaitingFire) -> e.FireWithdrawn:
-        return e.FireWithdrawn(
-            trigger=self._trigger.name,
-            scheduled=fire.scheduled,
-            sequence=fire.sequence,
-            state="skipped",
-            cause="replaced",
-        )
+        self._waiting.append(WaitingFire.decided(decided))
+        self._emit(*(withdrawn(self._trigger.name, fire, "skipped", "replaced") for fire in replaced), decided)
 
     # Backfill
 
@@ -369,17 +352,5 @@ class TriggerDecision:
             cause="backfilled",
         )
         self._run_number += 1
-        self._waiting.append(_waiting(decided))
+        self._waiting.append(WaitingFire.decided(decided))
         self._emit(decided)
-
-
-def _waiting(decided: e.FireDecided) -> WaitingFire:
-    return WaitingFire(
-        scheduled=decided.scheduled,
-        sequence=decided.sequence,
-        release=decided.release,
-        lane=decided.lane,
-        cause=decided.cause,
-        definition_page=decided.definition_page,
-        over_quota=decided.over_quota,
-    )

@@ -123,7 +123,7 @@ async def run_off_a_terminal(data: Path) -> int:
 
         await until(fired, timeout_s=FIRES_WITHIN_S, what="both executors succeed")
         rows = await demo_rows(system.data, system.mark)
-        versions = {row["version"] for row in rows if row["trigger"] == "every-5-seconds"}
+        versions = {str(row["version"]) for row in rows if row["trigger"] == "every-5-seconds"}
         assert len(versions) == 1, "no start changes the address that fires still to be retried are pinned to"
         assert await system.stop() == 0
         assert len(system.stdout) == 1
