@@ -13,7 +13,7 @@ from ..control.policy_requests import PREVIEW_DEFAULT
 from ..json_edge import Json
 from .asking import Asker, Row, asking, give, look, rows_of
 from .by_option import by_option
-from .output import emit_fields, emit_json, emit_table, examples, shown
+from .output import emit_fields, emit_json, emit_table, examples, shown, told_again
 from .place import Place, placed
 from .trigger_options import command_options, trigger_named
 
@@ -133,7 +133,9 @@ def start_backfill(
     if as_json:
         emit_json(answer)
         return
-    click.echo(f"backfill {shown(answer['label'])} of {path} started{_again(answer)}, page {shown(answer.get('page'))}")
+    click.echo(
+        f"backfill {shown(answer['label'])} of {path} started{told_again(answer)}, page {shown(answer.get('page'))}"
+    )
     click.echo(str(answer["sentence"]))
     click.echo(f"see how far it is: fireledger backfill status {path}", err=True)
 
@@ -158,7 +160,8 @@ def cancel_backfill(
         emit_json(answer)
         return
     click.echo(
-        f"backfill {shown(answer.get('label'))} of {path} cancelled{_again(answer)}, page {shown(answer.get('page'))}: "
+        f"backfill {shown(answer.get('label'))} of {path} cancelled{told_again(answer)}, "
+        f"page {shown(answer.get('page'))}: "
         f"{shown(answer.get('released'))} fires were released, {shown(answer.get('cancelled'))} cancelled"
     )
     click.echo(shown(answer.get("sentence")))
@@ -205,14 +208,10 @@ def grant_backfill(
         return
     what = "no backfill is granted" if answer.get("fires") is None else f"backfills of {answer['fires']} fires at most"
     page = f", page {answer['page']}" if answer.get("changed") else ", as it was"
-    click.echo(f"{path}: {what}, holder {shown(answer['holder'])}{page}{_again(answer)}")
+    click.echo(f"{path}: {what}, holder {shown(answer['holder'])}{page}{told_again(answer)}")
 
 
 def _range(path: str, start: str, end: str, *, only_missing: bool) -> dict[str, Json]:
     """The fields of a request about a range. Raises ControlRefused, MalformedName."""
     read_range(start, end)
     return {**trigger_named(path), "start": start, "end": end, "only_missing": only_missing}
-
-
-def _again(answer: Row) -> str:
-    return " (this request was carried out before)" if answer.get("repeated") else ""

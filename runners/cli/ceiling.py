@@ -11,7 +11,7 @@ from fireledger.domain.identifiers import check_tenant
 from ..control.policy_options import check_amount
 from ..json_edge import Json
 from .asking import Row, give
-from .output import emit_json, emit_table, examples
+from .output import emit_json, emit_table, examples, told_again
 from .place import Place, placed
 from .trigger_options import command_options, trigger_named
 
@@ -85,10 +85,9 @@ def _tell(answer: Row, what: str, *, as_json: bool) -> None:
     if as_json:
         emit_json(answer)
         return
-    again = " (this request was carried out before)" if answer.get("repeated") else ""
     done = "removed" if answer.get("amount") is None else f"is {answer['amount']}"
     page = f", page {answer['page']}" if answer.get("changed") else ", as it was"
-    click.echo(f"{what}: the ceiling per {answer['per']} {done}{page}{again}")
+    click.echo(f"{what}: the ceiling per {answer['per']} {done}{page}{told_again(answer)}")
     click.echo(str(answer["sentence"]))
     rows = answer.get("ceilings")
     found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -8,7 +8,7 @@ from ..control.policy_options import check_name
 from ..json_edge import Json
 from .asking import Row, give
 from .by_option import by_option
-from .output import emit_json, examples, shown
+from .output import emit_json, examples, shown, told_again
 from .place import Place, placed
 from .trigger_options import command_options, trigger_named
 
@@ -78,6 +78,5 @@ def _tell(answer: Row, done: str, *, as_json: bool) -> None:
     if as_json:
         emit_json(answer)
         return
-    again = " (this request was carried out before)" if answer.get("repeated") else ""
-    click.echo(f"fire {answer['key']} {done}, page {shown(answer.get('page'))}{again}")
+    click.echo(f"fire {answer['key']} {done}, page {shown(answer.get('page'))}{told_again(answer)}")
     click.echo(shown(answer.get("sentence")))

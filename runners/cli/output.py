@@ -48,6 +48,11 @@ def emit_fields(row: Row, *, skip: Iterable[str] = ()) -> None:
         click.echo(f"{name.replace('_', ' ').ljust(width)}  {shown(value)}")
 
 
+def told_again(answer: Row) -> str:
+    """What to add to the line about a command that an earlier request with its id had carried out."""
+    return " (this request was carried out before)" if answer.get("repeated") else ""
+
+
 def shortened(text: str, longest: int) -> str:
     """A text of at most ``longest`` characters, with an ellipsis for what is cut off."""
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -12,7 +12,7 @@ from ..json_edge import Json
 from .asking import Row, give, look, look_at_rows
 from .ceiling import trigger_ceiling
 from .exclusion_options import exclusion_options, given_exclusions
-from .output import emit_fields, emit_json, emit_table, examples, shown
+from .output import emit_fields, emit_json, emit_table, examples, shown, told_again
 from .place import Place, placed
 from .trigger_options import command_options, definition_options, given_options, schedule_options, trigger_named
 from .trigger_preview import preview_trigger
@@ -238,9 +238,8 @@ def _tell(answer: Row, verb: str, *, as_json: bool) -> None:
         emit_json(answer)
         return
     done = verb if answer.get("changed") else "unchanged"
-    again = " (this request was carried out before)" if answer.get("repeated") else ""
     page = "" if answer.get("page") is None else f", page {answer['page']}"
-    click.echo(f"trigger {answer['tenant']}/{answer['trigger']} {done}{page}{again}")
+    click.echo(f"trigger {answer['tenant']}/{answer['trigger']} {done}{page}{told_again(answer)}")
     if verb in ("created", "amended", "resumed"):
         _tell_next(answer)
     if verb in ("created", "amended") and answer.get("sentence"):
