@@ -138,18 +138,30 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What one runner sees: all claims of partitions, and the runners that take part (itself included), sorted."""
+    """What one runner sees: all claims of partitions, and the runners that take part (itself included), sorted.
+
+    ``void`` are its own claims, by partition and revision, from before it last stopped owning anything: somebody may
+    be taking them at this moment, so they hold nothing until it has written them again.
+    """
 
     me: str
     active: tuple[str, ...]
     generation: int
     partition_count: int
     claims: Mapping[int, Held]
+    void: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    def is_void(self, partition: int) -> bool:
+        """Whether the partition's claim is this runner's and must be written again before it holds."""
+        held = self.claims.get(partition)
+        return held is not None and held.claim.runner == self.me and held.revision == self.void.get(partition)
 
     def holder(self, partition: int) -> str | None:
         """The active runner that holds the partition in this generation, or None: it is free."""
         held = self.claims.get(partition)
         if held is None or held.claim.generation < self.generation or held.claim.runner not in self.active:
+            return None
+        if self.is_void(partition):
             return None
         return held.claim.runner
 
@@ -202,7 +214,11 @@ def _share(view: View) -> int:
 def _plan_taking(view: View, counts: dict[str, int], found: Plan) -> None:
     partitions = range(view.partition_count)
     found.take = [n for n in partitions if view.successor(n) == view.me and view.holder(n) != view.me]
-    free = [n for n in partitions if view.holder(n) is None]
+    # The others go on counting these to this runner: left as they are, nobody would own them.
+    again = [n for n in partitions if view.is_void(n)]
+    found.take += again
+    counts[view.me] += len(again)
+    free = [n for n in partitions if view.holder(n) is None and n not in again]
     room = min(_share(view) - counts[view.me], len(free))
     if room <= 0:
         return

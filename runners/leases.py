@@ -116,6 +116,7 @@ class PartitionLeases:
         self._renewal_s = renewal_s
         self._watch = Watch(expiry_s=expiry_s, renewal_s=renewal_s)
         self._claims: dict[int, Held] = {}
+        self._void: dict[int, int] = {}
         self._held_since: dict[int, float] = {}
         self._peers: dict[str, Peer] = {}
         self._active: tuple[str, ...] = ()
@@ -260,6 +261,8 @@ class PartitionLeases:
             _log.info("leases-given-up", reason=reason, owned=len(self.owned))
         self._reason = reason
         self._valid_until = 0.0
+        # From now on others may take these, also after having read what this runner writes next.
+        self._void |= {n: held.revision for n, held in self._claims.items() if held.claim.runner == self._runner_id}
         if self._lapse_timer is not None:
             self._lapse_timer.cancel()
         self._set_owned(frozenset())
@@ -354,6 +357,7 @@ class PartitionLeases:
             generation=self._generation,
             partition_count=self._partition_count,
             claims=self._claims,
+            void=self._void,
         )
 
     async def _take(self, partition: int) -> None:
@@ -382,7 +386,9 @@ class PartitionLeases:
         revision = await self._bucket.put_if(key, msgspec.json.encode(claim), 0 if held is None else held.revision)
         if revision is not None:
             self._note_claim(partition, Held(claim, revision))
-            if not self._reason:
+            if self._reason:
+                self._void[partition] = revision
+            else:
                 # At once: the one who offered it may see that it was taken before the rest is written.
                 self._set_owned(self.owned | {partition})
 

@@ -1,7 +1,7 @@
 """Schedulers that share partitions by lease: even shares, routine hand-over, and take-over after a death."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -65,12 +65,13 @@ async def leasing(
     generation: int = 1,
     predecessor: str = "",
     expiry_s: float = EXPIRY_S,
+    bucket: Callable[[BrokerConnection], Bucket] = lambda connection: Bucket(connection, "leases"),
 ) -> AsyncGenerator[Leased, None]:
     """Leases of a runner on a connection of its own."""
     connection = await BrokerConnection.open(login, name=name)
     clock, stop = SimulatedClock(), asyncio.Event()
     leases = PartitionLeases(
-        Bucket(connection, "leases"),
+        bucket(connection),
         clock,
         kind="scheduler",
         runner_id=name,
@@ -173,6 +174,47 @@ async def test_an_uncertain_or_held_clock_sheds_everything(broker: RunningBroker
         two.clock.held = True
         await until(lambda: one.count == SLOT_COUNT, what="one took over")
         assert (two.count, two.leases.snapshot().reason) == (0, "clock-held")
+
+
+class Hesitant(Bucket):
+    """A bucket of one who hesitates before claiming partitions."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        super().__init__(connection, "leases")
+        self.go, self.reached, self.done = asyncio.Event(), 0, 0
+
+    async def put_if(self, key: str, value: bytes, revision: int) -> int | None:
+        """Wait for the word to go with a claim."""
+        if ".partition." not in key:
+            return await super().put_if(key, value, revision)
+        self.reached += 1
+        await self.go.wait()
+        written = await super().put_if(key, value, revision)
+        self.done += 1
+        return written
+
+
+async def test_who_owned_nothing_for_a_moment_has_to_claim_again(broker: RunningBroker) -> None:
+    """A runner comes back while another is about to take what it gave up: each partition has one owner, at once."""
+    login, hesitant = broker.login("scheduler"), list[Hesitant]()
+
+    def hesitating(connection: BrokerConnection) -> Bucket:
+        """The other's bucket."""
+        hesitant.append(Hesitant(connection))
+        return hesitant[0]
+
+    async with leasing(login, "one", partitions=8) as one:
+        await until(lambda: one.count == SLOT_COUNT, what="one owns everything")
+        one.clock.epsilon = 150 * MILLISECOND
+        await until(lambda: one.leases.snapshot().reason == "clock-uncertain", what="one gives everything up")
+        async with leasing(login, "two", partitions=8, bucket=hesitating) as two:
+            await until(lambda: bool(hesitant) and hesitant[0].reached == 8, what="two is about to take everything")
+            one.clock.epsilon = MILLISECOND
+            await until(lambda: one.count == SLOT_COUNT, what="one has everything again")
+            hesitant[0].go.set()
+            await until(lambda: hesitant[0].done >= 8, what="two's writes are over")
+            assert one.leases.owned.isdisjoint(two.leases.owned)
+            await until(lambda: one.count == two.count == SLOT_COUNT // 2, what="they share")
 
 
 async def test_a_wrong_wall_clock_steals_nothing(broker: RunningBroker) -> None:

@@ -44,6 +44,21 @@ def _view(me: str, active: tuple[str, ...], claims: dict[int, Held], *, count: i
     return View(me=me, active=active, generation=generation, partition_count=count, claims=claims)
 
 
+def test_void_claims_are_written_again_and_hold_nothing_before() -> None:
+    """Others still count them to this runner, so all are claimed again, however many make a fair share."""
+    claims = {n: _claim("a") for n in range(8)}
+    view = View(
+        me="a", active=("a", "b"), generation=1, partition_count=8, claims=claims, void=dict.fromkeys(range(6), 1)
+    )
+    assert view.mine() == {6, 7}
+    todo = plan(view, oldest_first=[6, 7], routine=False)
+    assert todo.take == list(range(6))
+    rewritten = View(
+        me="a", active=("a", "b"), generation=1, partition_count=8, claims=claims, void=dict.fromkeys(range(8), 0)
+    )
+    assert rewritten.mine() == set(range(8))
+
+
 @pytest.mark.parametrize("count", [1, 3, 60, 256, 1000, 1024])
 def test_partitions_are_contiguous_and_cover_all_slots(count: int) -> None:
     """Every slot is in one partition; partitions are ranges in order; sizes differ by one at most."""
