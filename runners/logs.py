@@ -25,6 +25,7 @@ FIELD_DEPTH_MAX = 4
 """Nesting of a field's value that is shown."""
 FIELD_ITEMS_MAX = 50
 """Items of a list or mapping in one field that are shown."""
+_OWN_KEYS = frozenset({"at", "level", "action", "event"})
 FIELD_TEXT_MAX = 2_000
 """Characters of one text that are shown; a traceback is exempt."""
 
@@ -71,7 +72,14 @@ class _NamedLog:
         logger: structlog.typing.FilteringBoundLogger = structlog.get_logger()
         # Nobody reads stderr any more when whoever started this process is gone; it must still drain.
         with suppress(BrokenPipeError):
-            logger.log(level, action, **{"log": self._name, **fields})
+            # Not as arguments: a field may have the name of one.
+            logger.log(level, action, fields={"log": self._name, **fields})
+
+
+def _spread(_logger: object, _method: str, line: EventDict) -> EventDict:
+    """Put the fields beside the line's own keys; one that would take such a key's place gets a name beside it."""
+    fields = cast("dict[str, object]", line.pop("fields"))
+    return {**line, **{f"{name}_" if name in _OWN_KEYS else name: value for name, value in fields.items()}}
 
 
 class _LibraryHandler(logging.Handler):
@@ -103,6 +111,7 @@ def configure_logs(runner: str, *, level: str = "info", stream: TextIO | None = 
         return {"runner": runner, **fields}
 
     processors: list[Processor] = [
+        _spread,
         name_runner,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),

@@ -49,7 +49,7 @@ class Admission:
         took_s, before = _now_s() - began_s, self.level
         self._shedding.note_round(took_s, _now_s())
         if self.level != before:
-            _log.warning("shedding-changed", level=self.level, before=before, round_s=round(took_s, 3))
+            _log.warning("shedding-changed", shedding_level=self.level, before=before, round_s=round(took_s, 3))
 
 
 def _now_s() -> float:

@@ -56,6 +56,18 @@ def test_a_line_has_action_runner_level_instant_and_fields() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["at", "level", "action", "event", "log", "runner", "self", "name", "method_name"])
+def test_no_field_name_breaks_a_line(name: str) -> None:
+    """Whatever a field is called, the line is written, with its value and all keys of its own."""
+    stream = StringIO()
+    configure_logs("scheduler", stream=stream)
+    get_log("scheduler").warning("something-changed", **{name: 4})
+    (line,) = lines(stream)
+    assert list(line)[:5] == ["at", "level", "runner", "log", "action"]
+    assert (line["level"], line["action"]) == ("warning", "something-changed")
+    assert line.get(f"{name}_", line.get(name)) == 4
+
+
 def test_lines_below_the_level_are_dropped() -> None:
     """At warning, information is dropped and errors are kept; an unknown level is refused."""
     stream = StringIO()
