@@ -103,6 +103,15 @@ def note_states(states: Sequence[RunnerState], problems: Problems) -> None:
                 "some target is slower than what it is sent: fireledger fires list TENANT shows which fires wait; "
                 "make it faster, or let it fire less often",
             )
+        diverged = state.figures.get("rows_diverged", 0)
+        if diverged:
+            rows = "a row of the due calendar" if diverged == 1 else f"{diverged} rows of the due calendar"
+            problems.note(
+                "due-rows-diverged",
+                f"{rows} at {state.runner} differed from the log and was made anew, so something may have been late",
+                f"this is a defect: the log of {state.runner} names the triggers (due-row-diverged); "
+                "restart it to make all rows anew",
+            )
         blocked = [_blocked(each, state.runner) for each in state.blocked]
         problems.note_each("book-blocked", blocked, rest=f"books are blocked at {state.runner}")
 

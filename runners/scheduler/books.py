@@ -91,6 +91,19 @@ class OwnedBooks:
             else:
                 book.waiting.add(name)
 
+    def rows_of(self, tenant: str, trigger: str, state: State, zones: ZoneLibrary) -> tuple[int | None, int | None]:
+        """The trigger's row, and what it should be by the book's state.
+
+        Both are None where there is nothing to compare: the trigger is being decided, or its row depends on more than
+        the trigger (a retry's on its lane's pace), so that it moves with others and is set when its turn comes.
+        """
+        owned, found = self._books.get(tenant), state.triggers.get(trigger)
+        if owned is None or not owned.complete or trigger in owned.due or not _is_plain(found):
+            return None, None
+        if state.ceilings or state.suspended_until is not None:
+            return None, None
+        return self.calendar.row(tenant, trigger), _due_at(state, found, zones)
+
     def await_pace(self, book: OwnedBook, state: State, *, not_before: int = 0) -> None:
         """Look at what waits again when the book's own paces let some of it go, and not before ``not_before``."""
         found = (waiting_due(state, state.triggers[name]) for name in book.waiting)

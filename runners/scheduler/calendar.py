@@ -38,6 +38,10 @@ class DueCalendar:
         if len(self._heap) > max(STALE_ROWS_MIN, 2 * self._count):
             self._rebuild()
 
+    def row(self, tenant: str, trigger: str) -> int | None:
+        """The trigger's row, None if it has none."""
+        return self._due.get(tenant, {}).get(trigger)
+
     def drop(self, tenant: str) -> None:
         """Remove every row of the tenant."""
         self._count -= len(self._due.pop(tenant, {}))

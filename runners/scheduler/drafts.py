@@ -35,6 +35,15 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
+class InFlight:
+    """A page on its way to the log: ``cut`` tells that not all outcomes had room in it, ``left`` what it left due."""
+
+    draft: Draft
+    cut: bool
+    left: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Hints:
     """The hints of ``domain.inputs.Inputs``, and ``all_due``: what is due beyond the page's trigger limit as well.
 

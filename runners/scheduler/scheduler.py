@@ -6,7 +6,6 @@ what it read, and what it decided counts once it has read that back.
 
 import asyncio
 import zlib
-from dataclasses import dataclass
 from hashlib import sha256
 
 from fireledger.domain.book import Book, BrokenChain, Folded, page_now
@@ -27,9 +26,10 @@ from ..known_zones import Reload
 from ..lifecycle import pause
 from ..logs import get_log
 from .admission import Admission
+from .audit import RowAudit
 from .books import OBSERVE_AFTER_S, OwnedBook, OwnedBooks, first_due, is_awaited, touched
 from .commits import Commits
-from .drafts import Draft, Hints, draft_page
+from .drafts import Draft, Hints, InFlight, draft_page
 from .leader_reads import FoldPosition, LeaderReads
 from .ownership import Ownership
 from .pacing import LaneRates
@@ -62,15 +62,6 @@ BEHIND = "clock-behind-book"
 FAR_FUTURE = Instant(2**62)
 
 _log = get_log("scheduler")
-
-
-@dataclass(frozen=True, slots=True)
-class _InFlight:
-    """A page on its way to the log: ``cut`` tells that not all outcomes had room in it, ``left`` what it left due."""
-
-    draft: Draft
-    cut: bool
-    left: frozenset[str]
 
 
 class Scheduler:
@@ -106,10 +97,11 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._position = FoldPosition()
         self._books = OwnedBooks()
+        self._audit = RowAudit(self._books, self.fold, self._zones)
         self._tenants_of: dict[int, set[str]] = {}
         self._slots: frozenset[int] = frozenset()
         self._slots_stale = True
-        self._in_flight: dict[str, _InFlight] = {}
+        self._in_flight: dict[str, InFlight] = {}
         self._blocked: dict[str, str] = {}
         self._commits = Commits(ledger, in_flight=self._is_in_flight, done=self._wake.set)
         self._leader = LeaderReads(ledger, clock, self._position, answered=self._leader_answered)
@@ -152,6 +144,7 @@ class Scheduler:
             owned_slots=len(self._slots),
             owned_books=len(self._books),
             triggers_with_rows=len(self._books.calendar),
+            rows_diverged=self._audit.diverged_count,
             next_due_at=self._books.next_at(),
             pages_in_flight=len(self._in_flight),
             pages_committed=self.committed_count,
@@ -223,7 +216,7 @@ class Scheduler:
         self._books.adopt(owned)
         return owned
 
-    def _note_effective(self, folded: Folded, owned: OwnedBook, flight: _InFlight | None) -> None:
+    def _note_effective(self, folded: Folded, owned: OwnedBook, flight: InFlight | None) -> None:
         page, state = folded.page, folded.book.state
         self._newest_now = max(self._newest_now, state.now)
         # A tick of ours has let go what it could; a command's page, or another scheduler's, may have left some.
@@ -298,6 +291,7 @@ class Scheduler:
             began_s = _now_s()
             await self._decide_round(tasks, self._reading)
             self._admission.note_round(began_s)
+            self._audit.go_on(_now_s())
             if not self._commits.room:
                 continue
             next_s = self._books.next_s()
@@ -435,7 +429,7 @@ class Scheduler:
         if draft is None:
             self._nothing_to_say(owned, book, reading)
             return None
-        self._in_flight[tenant] = _InFlight(draft, cut, all_due - due)
+        self._in_flight[tenant] = InFlight(draft, cut, all_due - due)
         return draft
 
     async def _obstacle(self, state: State, reading: Reading) -> str:

@@ -23,6 +23,7 @@ class SchedulerStatus(msgspec.Struct, frozen=True, kw_only=True):
     owned_slots: int
     owned_books: int
     triggers_with_rows: int
+    rows_diverged: int
     next_due_at: int | None
     pages_in_flight: int
     pages_committed: int

@@ -35,6 +35,7 @@ Invariant = Literal[
     "late-page-harmless",
     "answer-true",
     "same-fold",
+    "due-rows",
     "drains",
 ]
 

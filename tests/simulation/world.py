@@ -336,6 +336,8 @@ class World:
             fold = node.fold
             require(fold is not None, "drains", f"{node.name} does not run")
             assert fold is not None
+            diverged = 0 if node.scheduler is None else node.scheduler.snapshot().rows_diverged
+            require(diverged == 0, "due-rows", f"{diverged} rows of {node.name} differed from the log")
             for tenant, folded in fold.books.items():
                 if folded.head.number == again.book(tenant).head.number:
                     require(folded == again.book(tenant), "same-fold", f"{node.name} has another picture of {tenant}")

@@ -1,5 +1,7 @@
 """What status complains about: each kind of problem in words, with a code and something to do."""
 
+import pytest
+
 from fireledger.domain.instants import MILLISECOND, SECOND
 from fireledger.runners.control.model import LatePage
 from fireledger.runners.control.problems import (
@@ -83,6 +85,18 @@ def test_calls_that_wait_for_long_are_a_problem() -> None:
         "64 calls are under way"
     )
     assert problem.hint
+
+
+@pytest.mark.parametrize("count,words", [(1, "a row of the due calendar at"), (3, "3 rows of the due calendar at")])
+def test_rows_that_differed_from_the_log_are_a_problem(count: int, words: str) -> None:
+    """Which triggers they were is in the runner's log."""
+    problems = Problems()
+    states = [RunnerState(runner="scheduler-1", figures={"rows_diverged": count}), RunnerState(runner="scheduler-2")]
+    note_states(states, problems)
+    (problem,) = problems.listed
+    assert (problem.code, problems.ready) == ("due-rows-diverged", True)
+    assert problem.message.startswith(f"{words} scheduler-1 ")
+    assert "due-row-diverged" in problem.hint
 
 
 def test_each_blocked_book_is_named_with_its_reason() -> None:
