@@ -16,7 +16,7 @@ from .zone_watch import ZoneWatch
 AUDIT_PERIOD_S = 60.0
 """How soon every row is looked at again, unless there are more than ROWS_PER_SECOND_MAX allow."""
 ROWS_PER_SECOND_MAX = 500
-"""One costs about as much as a decision's search, so this is about half a hundredth of a core."""
+"""One costs about 6 us on the machine of docs/performance.md, so this is a third of a hundredth of a core."""
 ROWS_AT_ONCE_MAX = 100
 """Rows that one round looks at."""
 _log = get_log("scheduler")
