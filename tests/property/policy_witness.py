@@ -180,7 +180,10 @@ class Witness:
             case e.SpendPeriodBegun():
                 owner = self.definitions[entry.trigger].zone if entry.trigger is not None else self.zone
                 assert (entry.start, entry.end) == _period(entry.per, self._now, ZoneInfo(owner))
-                self.spending[entry.trigger, entry.per].period = (entry.start, entry.end)
+                spending = self.spending[entry.trigger, entry.per]
+                # A cost counts once, also where another zone has the next period begin before the last one's end.
+                spending.costs = [(at, cost) for at, cost in spending.costs if at >= spending.period[1]]
+                spending.period = (entry.start, entry.end)
             case e.TriggerSuspended():
                 used = [end for end, spent, amount in self._ceilings(entry.trigger) if spent >= amount]
                 assert entry.until == max(used)
