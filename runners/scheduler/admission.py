@@ -38,7 +38,9 @@ class Admission:
             if fire.lane != "on-time" and fire.retry_at is not None and fire.retry_at <= now
         )
         lanes = retried | paced_lanes(owned, state, now)
-        return self._pacer.grant(owned.tenant, lanes, _now_s(), owned_slots=owned_slots)
+        return self._pacer.grant(
+            owned.tenant, lanes, _now_s(), owned_slots=owned_slots, shedding_level=self._shedding.level
+        )
 
     def settle(self, allowances: dict[str, int], entries: tuple[BookEntry, ...]) -> None:
         """Take back what a page left."""
@@ -48,6 +50,7 @@ class Admission:
         """A round of deciding that began then is over; a change of level is logged."""
         took_s, before = _now_s() - began_s, self.level
         self._shedding.note_round(took_s, _now_s())
+        self._pacer.note_round()
         if self.level != before:
             _log.warning("shedding-changed", shedding_level=self.level, before=before, round_s=round(took_s, 3))
 

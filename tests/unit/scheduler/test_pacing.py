@@ -64,3 +64,48 @@ def test_never_more_than_the_rate(per_second: int, asks: list[tuple[str, float]]
         now_s += wait_s
         total += rate.grant(tenant, now_s, share=1.0)
     assert total <= per_second * now_s + max(1.0, per_second * PACE_STEP_S) + 1e-6
+
+
+def test_slow_rounds_starve_nobody() -> None:
+    """Of two tenants that ask once in each round, in the same order, both are served, however long it takes."""
+    for round_s in (0.5, 1.2, 5.0):
+        rate, got = LaneRate(20), {"first": 0, "second": 0}
+        for number in range(40):
+            for place, tenant in enumerate(got):
+                got[tenant] += rate.grant(tenant, number * round_s + place / 1_000, share=1.0)
+            rate.note_round()
+        assert min(got.values()) >= sum(got.values()) / 5 > 0, (round_s, got)
+
+
+def test_a_place_outlives_a_standstill() -> None:
+    """Who was refused before a scheduler could not decide for a while comes first when it goes on."""
+    rate = LaneRate(1)
+    assert rate.grant("first", 0.0, share=1.0) == 1
+    assert rate.grant("second", 0.1, share=1.0) == 0
+    rate.note_round()
+    rate.note_round()
+    assert rate.grant("first", 12.0, share=1.0) == 0
+    assert rate.grant("second", 12.0, share=1.0) == 1
+
+
+def test_who_does_not_come_again_is_waited_for_no_longer() -> None:
+    """A tenant that was refused and stays away for a second of rounds holds nobody up."""
+    rate = LaneRate(1)
+    assert rate.grant("first", 0.0, share=1.0) == 1
+    assert rate.grant("gone", 0.1, share=1.0) == 0
+    granted: list[int] = []
+    for tick in range(1, 20):
+        rate.note_round()
+        granted.append(rate.grant("first", 0.1 + tick / 10, share=1.0))
+    assert sum(granted[:9]) == 0
+    assert sum(granted) == 1
+
+
+def test_what_is_held_back_keeps_its_place() -> None:
+    """While a lane is shed, its tenants line up and are granted nothing; then they go in that order."""
+    pacer = LanePacer(LaneRates(catch_up=1, backfill=1))
+    for tenant in ("first", "second"):
+        assert pacer.grant(tenant, CATCH_UP, 0.0, owned_slots=1024, shedding_level=2)["catch-up"] == 0
+    assert pacer.grant("second", CATCH_UP, 0.5, owned_slots=1024)["catch-up"] == 0
+    assert pacer.grant("first", CATCH_UP, 0.5, owned_slots=1024)["catch-up"] == 1
+    assert pacer.grant("third", CATCH_UP, 0.5, owned_slots=1024, shedding_level=1)["catch-up"] == 0
