@@ -25,6 +25,7 @@ Invariant = Literal[
     "held-untouched",
     "report-checked",
     "pace",
+    "fair",
     "quota-marks",
     "shedding",
     "ceiling",

@@ -19,6 +19,7 @@ from tests.simulation.brute_force import SECOND
 from tests.simulation.command_check import CommandCheck
 from tests.simulation.conclusions_model import Record
 from tests.simulation.executors import Work
+from tests.simulation.fairness import Fairness
 from tests.simulation.invariants import Violation, require
 from tests.simulation.paces import Drawn, SharedRate
 from tests.simulation.tick_check import TickCheck
@@ -55,6 +56,7 @@ class Oracle:
     shared: dict[str, SharedRate] = field(
         default_factory=lambda: {lane: SharedRate(lane) for lane in ("catch-up", "backfill")}
     )
+    fairness: Fairness = field(default_factory=Fairness)
     sent_at: dict[str, int] = field(default_factory=dict[str, int])
     """When a book's page was first sent, by its commit id."""
     told: set[e.AttemptReported] = field(default_factory=set[e.AttemptReported])
@@ -119,22 +121,26 @@ class Oracle:
             self.ineffective_count += 1
             released = (entry for entry in page.entries if isinstance(entry, e.FireReleased))
             self._without_effect.update(entry.key(page.tenant) for entry in released)
+            self.fairness.interrupted(page.tenant)
             return
         self.counts.update(type(entry).__name__ for entry in page.entries)
         book = self.book(page.tenant)
-        observed = book.begin(page)
         if isinstance(page.command, c.Tick):
-            tick = TickCheck(book, page, message.sequence, true_now)
-            tick.check(observed)
-            self._drawn(page, tick)
+            self._tick_page(book, page, message.sequence, true_now)
         else:
+            book.begin(page)
             CommandCheck(book, page, message.sequence).check()
+            self.fairness.interrupted(page.tenant)
         book.end(page)
 
-    def _drawn(self, page: Page, tick: TickCheck) -> None:
-        sent_at = self.sent_at.get(page.commit_id)
+    def _tick_page(self, book: BookModel, page: Page, sequence: int, true_now: int) -> None:
+        sent_at = self.sent_at[page.commit_id]
+        self.fairness.begin(book, page, sent_at, self.shared)
+        tick = TickCheck(book, page, sequence, true_now)
+        tick.check(book.begin(page))
+        self.fairness.end(page, sequence, sent_at, tick.used)
         for lane, rate in self.shared.items():
-            if tick.used[lane] and sent_at is not None:
+            if tick.used[lane]:
                 rate.drawn.append(Drawn(sent_at, page.inputs.owner, page.tenant, tick.used[lane]))
 
     def _chained(self, message: Stored, page: Page | AttemptsPage, seed: bytes) -> None:

@@ -21,6 +21,7 @@ from fireledger.domain.state import State, TriggerState
 from fireledger.runners.attempt_tokens import AttemptTokens
 from fireledger.runners.dispatcher import dispatcher
 from fireledger.runners.dispatcher.tasks import Task
+from fireledger.runners.scheduler.pacing import LaneRate
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -184,6 +185,18 @@ def backfill_skips_one() -> AbstractContextManager[object]:
     return mock.patch.object(trigger_decision, "backfill_next", skipping)
 
 
+def first_comes_first() -> AbstractContextManager[object]:
+    """Whoever asks for a part of a lane's rate gets all there is, however long others have waited."""
+    rightly = LaneRate.grant
+
+    def grant(self: LaneRate, tenant: str, now_s: float, *, share: float) -> int:
+        """No turns: those that wait are forgotten."""
+        self.__dict__["_waiting"].clear()
+        return rightly(self, tenant, now_s, share=share)
+
+    return mock.patch.object(LaneRate, "grant", grant)
+
+
 def _everywhere(name: str, replacement: object, *modules: object) -> AbstractContextManager[object]:
     """Patch a function in the modules that look it up by name."""
     stack = ExitStack()
@@ -208,4 +221,5 @@ PLANTS: dict[str, Plant] = {
     "token-unchecked": token_unchecked,
     "quota-unmarked": quota_unmarked,
     "backfill-skips-one": backfill_skips_one,
+    "first-comes-first": first_comes_first,
 }

@@ -24,6 +24,8 @@ class Report:
     pages: int = 0
     ineffective: int = 0
     commands: int = 0
+    turns: int = 0
+    """Fires that were held against another tenant's turn in a lane."""
     faults: Counter[Fault] = field(default_factory=Counter[Fault])
     digest: str = ""
     skipped: int = 0

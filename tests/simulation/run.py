@@ -21,6 +21,7 @@ def lines(report: Report, took_s: float) -> list[str]:
         f"{report.fires} fires and {report.decisions} decisions, {report.calls} calls, {report.commands} commands",
         f"{report.retries} retries, {report.reports} reported outcomes; {', '.join(kinds)}",
         f"{report.pages} pages, {report.ineffective} of them without effect",
+        f"{report.turns} fires held against another tenant's turn in their lane",
         f"{report.fault_count} faults injected: {faults or 'none'}",
         f"digest {report.digest}",
     ]

@@ -22,6 +22,7 @@ class Total:
     fires: int = 0
     pages: int = 0
     ineffective: int = 0
+    turns: int = 0
     cpu_s: float = 0.0
     faults: Counter[Fault] = field(default_factory=Counter[Fault])
     failures: list[str] = field(default_factory=list[str])
@@ -29,7 +30,8 @@ class Total:
     def __str__(self) -> str:
         return (
             f"{self.runs} seeds, {self.hours:.1f} simulated hours in {self.cpu_s:.1f} s of CPU: {self.fires} fires,"
-            f" {self.pages} pages, {self.ineffective} of them without effect, {self.faults.total()} faults injected"
+            f" {self.pages} pages, {self.ineffective} of them without effect, {self.faults.total()} faults injected,"
+            f" {self.turns} fires held against another tenant's turn"
         )
 
 
@@ -48,6 +50,7 @@ def run_seeds(seeds: Iterable[int], hours: float) -> Total:
             total.fires += report.fires
             total.pages += report.pages
             total.ineffective += report.ineffective
+            total.turns += report.turns
             total.faults.update(report.faults)
     total.cpu_s = time.process_time() - began_s
     return total

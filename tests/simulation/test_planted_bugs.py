@@ -28,6 +28,7 @@ FOUND_BY: dict[str, set[Invariant]] = {
     "token-unchecked": {"report-checked"},
     "quota-unmarked": {"quota-marks"},
     "backfill-skips-one": {"backfill-exact"},
+    "first-comes-first": {"fair"},
 }
 """Which invariants a bug may break first."""
 

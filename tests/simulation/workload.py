@@ -35,6 +35,8 @@ class Pace:
     commands_per_hour: float
     looks_per_hour: float
     """How often a person looks after what waits for one."""
+    rushes_per_hour: float
+    """How often all tenants have something to catch up and to backfill at once."""
     triggers_max: int
     skipping: bool
     """Whether quiet stretches are skipped (quiet.py), and faults and commands aimed at what lies between them."""
@@ -47,19 +49,21 @@ class Pace:
 
 
 DENSE = Pace(
-    fires_per_hour=1_500,
+    fires_per_hour=1_000,
     faults_per_hour=150,
     commands_per_hour=240,
     looks_per_hour=120,
+    rushes_per_hour=20,
     triggers_max=12,
     skipping=False,
 )
 """For runs of minutes: as much goes wrong as in hours."""
 REAL = Pace(
-    fires_per_hour=420,
+    fires_per_hour=390,
     faults_per_hour=12,
     commands_per_hour=20,
     looks_per_hour=6,
+    rushes_per_hour=1,
     triggers_max=60,
     skipping=True,
     beat_s=0.25,
@@ -106,7 +110,7 @@ class Workload:
         self._start = start
         self._forms = _REAL_FORMS if pace.skipping else _DENSE_FORMS
         self._minutes = range(0, 60, 5 if pace.skipping else 1)
-        self.tenants = TENANTS[: random.choice((1, 2, 2, 3))]
+        self.tenants = TENANTS[: random.choice((1, 2, 3, 3))]
 
     def settings(self) -> TenantSettings:
         """A tenant's settings."""
@@ -194,6 +198,11 @@ class Workload:
             return None
         asked = Asked(self, state, now, self._random, self._random.choice(names))
         return self._random.choice(ACTIONS)(asked) or _create(asked)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether instants are minutes apart, not seconds."""
+        return self._pace.skipping
 
     @property
     def backfilled_s(self) -> int:

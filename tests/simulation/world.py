@@ -4,7 +4,7 @@ First the safety phase with faults, then the liveness phase without; the oracle 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from heapq import heappop, heappush
 from random import Random
@@ -28,6 +28,7 @@ from tests.simulation.nodes import ControlNode, DispatcherNode, Node, SchedulerN
 from tests.simulation.oracle import Oracle
 from tests.simulation.quiet import AWAKE_BEFORE, SKIPPED_MIN, quiet_until
 from tests.simulation.report import Failed, Report
+from tests.simulation.rush import RUSHED, fall_behind, rushed
 from tests.simulation.virtual_time import run_virtually
 from tests.simulation.workload import DENSE, REAL, STARTS, Pace, Workload
 
@@ -36,7 +37,7 @@ SETTLE_ROUNDS = 4
 """The liveness phase: long enough for leases to move and calls to be sent again."""
 DRAINED_WITHIN = 900 * SECOND
 """So much later every paced lane is drained and no retry or person is waited for."""
-LANE_RATES = LaneRates(catch_up=4, backfill=2)
+LANE_RATES = LaneRates(catch_up=2, backfill=1)
 REPORT_TRIES = 20
 DECIDED_WITHIN = 15 * SECOND
 OUTCOME_WITHIN = 50 * SECOND
@@ -195,6 +196,8 @@ class World:
                     settings=self.workload.settings(), zone_version=packaged.version, zone_sha256=packaged.sha256
                 ),
             )
+            behind = rushed(self.workload, self.start_at, self.now() + round(self.hours * HOUR))
+            await self.do(tenant, c.CreateTrigger(trigger=RUSHED, definition=behind, paused=True))
         for tenant, name, definition in self.workload.first_triggers():
             await self.do(tenant, c.CreateTrigger(trigger=name, definition=definition))
 
@@ -203,6 +206,7 @@ class World:
         self._fault_later()
         self._command_later()
         self._look_in_later()
+        self._rush_later()
         while self.now() < end:
             await self._pass_until(min(self._agenda[0][0], end))
             while self._agenda[0][0] <= self.now():
@@ -241,6 +245,15 @@ class World:
                     self._give(tenant, command)
 
         self._at(self.now() + self._gap(self.pace.looks_per_hour), due)
+
+    def _rush_later(self) -> None:
+        def due() -> None:
+            """All tenants have a backlog now, and later again."""
+            self._rush_later()
+            for tenant in self.workload.tenants:
+                self._keep(fall_behind(self, tenant))
+
+        self._at(self.now() + self._gap(self.pace.rushes_per_hour), due)
 
     def _aim(self, act: Callable[[], None]) -> None:
         """Do it now; in the middle of a long and quiet stretch mostly around its end, when something is due."""
@@ -360,6 +373,7 @@ class World:
         report.entries, report.reports = oracle.counts, oracle.report_count
         report.decisions = sum(book.decided_count for book in oracle.books.values())
         report.pages, report.ineffective = oracle.page_count, oracle.ineffective_count
+        report.turns = oracle.fairness.judged_count
         digest = sha256()
         for message in self.broker.log:
             digest.update(f"{message.sequence} {message.subject} {message.stamped_at} ".encode() + message.body)
@@ -413,11 +427,15 @@ class World:
             self._give(tenant, command)
 
     def _give(self, tenant: str, command: c.Command) -> None:
-        task = self.loop.create_task(self._fault_free(tenant, command))
+        self._keep(self.carry_out(tenant, command))
+
+    def _keep(self, commands: Coroutine[None, None, None]) -> None:
+        task = self.loop.create_task(commands)
         self._commands.add(task)
         task.add_done_callback(self._commands.discard)
 
-    async def _fault_free(self, tenant: str, command: c.Command) -> None:
+    async def carry_out(self, tenant: str, command: c.Command) -> None:
+        """Carry a command out, and end the run when something does not hold."""
         try:
             await self.do(tenant, command)
         except (AssertionError, LookupError) as error:
