@@ -49,7 +49,7 @@ class Pace:
 
 
 DENSE = Pace(
-    fires_per_hour=1_000,
+    fires_per_hour=850,
     faults_per_hour=150,
     commands_per_hour=240,
     looks_per_hour=120,
