@@ -269,10 +269,10 @@ def _started(row: FireRow, record: e.AttemptStarted, stamped_at: int) -> None:
 
 
 def _answered(row: FireRow, record: e.AttemptResult | e.AttemptReported, stamped_at: int) -> None:
-    """What comes after the outcome is in the log, and of it only the cost is added here."""
+    """What comes after the outcome, or of an attempt before the present one, is in the log: only its cost is added."""
     if record.cost is not None:
         row.cost = (row.cost or 0) + record.cost
-    if row.outcome is not None and row.outcome != "held":
+    if (row.outcome is not None and row.outcome != "held") or record.attempt < row.attempts:
         return
     row.result, row.message = record.result, record.message
     if record.result in _ENDING:

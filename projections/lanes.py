@@ -191,6 +191,9 @@ class Lanes:
                     tenant.fires[_identity(entry)] = _Fire("on-time", "waiting", entry.scheduled, over_quota=False)
                 case e.RetryScheduled():
                     _moved(tenant, entry, "retrying", entry.at)
+                case e.FireHeld():
+                    # Whatever it waited for, only a person or its executor ends the waiting now.
+                    _moved(tenant, entry, "going", stamped_at)
                 case e.HeldFireReleased():
                     _moved(tenant, entry, "retrying", stamped_at)
                 case e.DrainDeclared():

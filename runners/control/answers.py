@@ -79,8 +79,10 @@ def tenant_answer(book: Book, *, now: int | None = None) -> Answer:
 
 def trigger_answer(state: State, trigger: TriggerState, zones: ZoneLibrary, *, now: int) -> Answer:
     """A trigger: its definition, its state and its next instants."""
-    # What falls into a suspension is skipped, so the next that can fire comes after it.
-    following = shown_coming(state, trigger, zones, now=now, count=NEXT_SHOWN, after=suspended_until(state, trigger))
+    # What falls into a suspension is skipped, so the next that can fire is not before its end.
+    until = suspended_until(state, trigger)
+    after = None if until is None else until - 1
+    following = shown_coming(state, trigger, zones, now=now, count=NEXT_SHOWN, after=after)
     return {
         "tenant": state.tenant,
         "trigger": trigger.name,

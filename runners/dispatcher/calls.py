@@ -30,6 +30,8 @@ OUTCOMES: dict[str, ResultKind] = {
 }
 """What the ``outcome`` of an answer means."""
 
+JSON_IGNORED = "the answer begins like a JSON object and cannot be read as one"
+"""The message of such an answer."""
 COST_IGNORED = f"no cost is counted: it is not a whole number from 0 to {AMOUNT_MAX}"
 """What an answer's message begins with whose cost is none."""
 
@@ -108,13 +110,16 @@ def short_message(text: str) -> str:
 
 
 def answer_object(body: bytes) -> JsonObject:
-    """The JSON object in an answer's body; an empty one when there is none."""
+    """The JSON object in an answer's body; an empty one when there is none.
+
+    One that begins like an object and cannot be read says so in its message, and nothing else.
+    """
     if body.lstrip()[:1] != b"{":
         return {}
     try:
         found = loads(body)
     except MalformedJson:
-        return {}
+        return {"message": JSON_IGNORED}
     return found if isinstance(found, dict) else {}
 
 

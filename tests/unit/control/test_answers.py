@@ -4,14 +4,15 @@ import pytest
 
 from fireledger.domain.commands import SetCeiling
 from fireledger.domain.definition import Definition, Missed, Overlap, seal_plain
-from fireledger.domain.instants import MINUTE, Instant
+from fireledger.domain.entries import FireReleased
+from fireledger.domain.instants import MINUTE, Instant, format_instant
 from fireledger.domain.page import Quarantine
 from fireledger.domain.preview import Previewed, coming
 from fireledger.domain.recurrence.schedule import IntervalSchedule
 from fireledger.runners.control.answers import changes, policy_sentence, preview_notes, trigger_answer
 from fireledger.runners.control.refusals import code_of, from_value_error
 from fireledger.runners.errors import BrokerUnavailable, RolledBack
-from tests.unit.domain.given import PAUSE, TICK, Given, create, cron
+from tests.unit.domain.given import PAUSE, TICK, Given, create, cron, result, started
 
 
 def definition(missed: Missed, overlap: Overlap, *, horizon: int = 30 * MINUTE) -> Definition:
@@ -133,4 +134,20 @@ def test_what_comes_next_of_a_suspended_trigger_comes_after_the_suspension(owner
     assert shown["suspended_until"] == "2026-12-01T00:00:00Z"
     following = shown["next"]
     assert isinstance(following, list)
-    assert [one["scheduled"] for one in following if isinstance(one, dict)][:1] == ["2026-12-01T01:00:00Z"]
+    assert [one["scheduled"] for one in following if isinstance(one, dict)][:1] == ["2026-12-01T00:00:00Z"]
+
+
+def test_the_instant_at_which_a_suspension_ends_is_shown_and_fires() -> None:
+    """A ceiling's next period begins with it."""
+    given = Given(create(cron("0 * * * *")), start="2026-11-30T22:30:00Z")
+    given.given(SetCeiling(trigger="t", per="day", amount=5), at="2026-11-30T22:30:00Z")
+    given.given(TICK, at="2026-11-30T23:00:00Z")
+    begun = started("2026-11-30T23:00:00Z", "2026-11-30T23:00:01Z", 9)
+    ended = result("2026-11-30T23:00:00Z", "2026-11-30T23:00:02Z", 10, "succeeded", cost=5)
+    given.when(TICK, at="2026-11-30T23:00:10Z", observed=(begun, ended))
+    shown = trigger_answer(given.state, given.trigger(), given.zones, now=given.instant("2026-11-30T23:01:00Z"))
+    following = shown["next"]
+    assert isinstance(following, list)
+    assert [one["scheduled"] for one in following if isinstance(one, dict)][:1] == ["2026-12-01T00:00:00Z"]
+    found = given.when(TICK, at="2026-12-01T00:00:00Z").entries()
+    assert [format_instant(one.scheduled) for one in found if isinstance(one, FireReleased)] == ["2026-12-01T00:00:00Z"]

@@ -9,6 +9,7 @@ from fireledger.domain.instants import DAY, HOUR, SECOND, parse_instant
 from fireledger.domain.limits import AMOUNT_MAX, MESSAGE_LENGTH_MAX, RETRY_CAP_MAX
 from fireledger.runners.dispatcher.calls import (
     COST_IGNORED,
+    JSON_IGNORED,
     Call,
     Uncallable,
     answer_cost,
@@ -188,7 +189,13 @@ def test_a_cost_that_does_not_count_is_not_passed_over_in_silence(cost: Json, sa
     assert read_response(200, "", body).message == read_reply(body).message == said
 
 
-@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"\xff{", b"nothing"])
+@pytest.mark.parametrize("body", [b"{", b'{"outcome":"failed","cost":NaN}', b'{"cost":1e400}', b'{"outcome"'])
+def test_an_object_that_cannot_be_read_is_not_passed_over_in_silence(body: bytes) -> None:
+    """Its fire's message says so: what the executor meant to tell is lost."""
+    assert read_response(200, "", body).message == read_response(500, "", body).message == JSON_IGNORED
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"\xff{", b"nothing"])
 def test_what_is_no_json_object_says_nothing(body: bytes) -> None:
     """Such an answer counts as an empty object."""
     assert answer_object(body) == {}

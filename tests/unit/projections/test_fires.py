@@ -89,10 +89,10 @@ def released(scheduled: int = T0, *, decides: bool = True, trigger: str = "t") -
     )
 
 
-def started(*, resend: bool = False) -> e.AttemptStarted:
-    """A started record of the first attempt."""
+def started(*, resend: bool = False, attempt: int = 1) -> e.AttemptStarted:
+    """A started record of an attempt."""
     return e.AttemptStarted(
-        tenant="acme", trigger="t", scheduled=T0, attempt=1, definition_page=3, timeout=1, resend=resend
+        tenant="acme", trigger="t", scheduled=T0, attempt=attempt, definition_page=3, timeout=1, resend=resend
     )
 
 
@@ -203,6 +203,17 @@ def test_an_outcome_window_ends_a_fire_at_its_page() -> None:
         FINISHED_AT,
         None,
     )
+
+
+def test_what_an_attempt_says_after_the_next_has_begun_is_not_the_fires() -> None:
+    """The listing shows the present attempt; the log has the rest."""
+    log = Log()
+    log.page(released())
+    log.attempts(started(), at=STARTED_AT)
+    log.attempts(started(attempt=2), at=STARTED_AT + SECOND)
+    log.attempts(result(), at=RESULT_AT)
+    row = log.row()
+    assert (row.attempts, row.result, row.message, row.finished) == (2, None, "", None)
 
 
 def test_held_is_shown_until_it_ends() -> None:

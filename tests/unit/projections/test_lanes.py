@@ -81,6 +81,16 @@ def test_a_held_fire_waits_once_a_person_lets_it_go_on() -> None:
     assert (depth.waiting, depth.waiting_since) == (1, T0 + MINUTE)
 
 
+def test_a_fire_held_while_its_retry_waits_is_nobodys_to_start() -> None:
+    """An executor may ask for a person after an attempt that failed: no lane is behind because of it."""
+    log = Log()
+    log.page(released(T0), at=T0)
+    log.starts(started("acme", T0), at=T0)
+    log.page(e.RetryScheduled(trigger="t", scheduled=T0, attempt=2, at=T0 + MINUTE), at=T0 + SECOND)
+    log.page(e.FireHeld(trigger="t", scheduled=T0, attempt=1), at=T0 + 2 * SECOND)
+    assert log.depth("on-time", T0 + 2 * MINUTE).depth == 0
+
+
 def test_a_fire_by_hand_waits_in_the_on_time_lane_and_one_withdrawn_is_gone() -> None:
     """A person's fire is due when it was asked for."""
     log = Log()
