@@ -5,6 +5,7 @@ several controls side by side.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -92,10 +93,13 @@ class ReportMemory:
         """Whether the same report came late; None when the log does not hold it."""
         return self._reports.get((record.fire, record.attempt), {}).get(_digest(record))
 
-    def full(self, record: AttemptReported) -> bool:
-        """Whether no other report of the attempt is to be recorded; "held" leaves a place for the one that ends it."""
+    def full(self, record: AttemptReported, *, on_the_way: int = 0) -> bool:
+        """Whether no other report of the attempt is to be recorded; "held" leaves a place for the one that ends it.
+
+        ``on_the_way`` of the attempt's reports are to be recorded already.
+        """
         limit = REPORTS_PER_ATTEMPT_MAX - (record.result == "held")
-        return len(self._reports.get((record.fire, record.attempt), {})) >= limit
+        return len(self._reports.get((record.fire, record.attempt), {})) + on_the_way >= limit
 
 
 class OutcomeReports:
@@ -121,6 +125,7 @@ class OutcomeReports:
         self._refused_told_at = -REFUSED_TOLD_EVERY_S
         self._memory = ReportMemory()
         self._waiting: dict[bytes, _Report] = {}
+        self._on_the_way: Counter[tuple[FireKey, int]] = Counter()
         self._pages: SlotLog[_Report] = SlotLog(
             REPORTS, desk=self, ledger=ledger, head=model.attempts_head, runner_id=runner_id, clock=clock
         )
@@ -153,7 +158,8 @@ class OutcomeReports:
         late = self._memory.late(record)
         if late is not None:
             return Recorded(repeated=True, late=late)
-        if self._memory.full(record):
+        on_the_way = self._on_the_way[record.fire, record.attempt]
+        if _digest(record) not in self._waiting and self._memory.full(record, on_the_way=on_the_way):
             raise too_many_reports(key, report.attempt)
         await self._record(record)
         return Recorded(repeated=False, late=bool(self._memory.late(record)))
@@ -219,6 +225,7 @@ class OutcomeReports:
         report = self._waiting.get(name)
         if report is None:
             report = self._waiting[name] = _Report(record, asyncio.get_running_loop().create_future())
+            self._on_the_way[record.fire, record.attempt] += 1
             self._pages.add(slot_of(record.tenant), report)
         done, _ = await asyncio.wait({report.known}, timeout=RECORDED_WITHIN_S)
         if not done:
@@ -247,6 +254,9 @@ class OutcomeReports:
         self._memory.note(record, late=late)
         report = self._waiting.pop(_digest(record), None)
         if report is not None:
+            self._on_the_way[record.fire, record.attempt] -= 1
+            if not self._on_the_way[record.fire, record.attempt]:
+                del self._on_the_way[record.fire, record.attempt]
             report.known.set_result(None)
 
     # For the writer of pages

@@ -305,6 +305,15 @@ async def test_a_fire_held_in_many_ways_can_still_be_ended(whole: Whole) -> None
     assert (await whole.post(_report(key))).status == 200
 
 
+async def test_a_fire_held_in_many_ways_at_once_can_still_be_ended(whole: Whole) -> None:
+    """Reports on their way to the log count as well."""
+    key = await whole.fire()
+    told = await asyncio.gather(*(whole.post(_report(key, outcome="held", message=f"ask {n}")) for n in range(30)))
+    assert sorted(each.status for each in told) == [200] * 9 + [409] * 21
+    assert (await whole.post(_report(key))).status == 200
+    assert len(await whole.reports()) == 10
+
+
 async def test_without_a_report_key_reports_are_refused(broker: RunningBroker) -> None:
     """The refusal says what is missing."""
     key = parse_fire_key("acme/report/2020-01-01T00:00:00Z/0")
