@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from . import commands as c
 from . import entries as e
 from .by_hand import refuse_text
-from .ceilings import begun, period_of, suspension_message
+from .ceilings import ceiling_entries
 from .inputs import Inputs
 from .limits import AMOUNT_MAX, BACKFILL_FIRES_MAX, NAME_LENGTH_MAX
 from .rejections import Rejection, RejectionCode, no_trigger
@@ -45,29 +47,11 @@ def _changed(
         per=command.per,
         before=None if known is None else known.amount,
     )
-    present = [ceiling for ceiling in before if ceiling.per != command.per]
+    after = tuple(ceiling for ceiling in before if ceiling is not known)
     if command.amount is not None:
         changed = Ceiling(per=command.per, amount=command.amount)
-        if known is not None:
-            changed = Ceiling(
-                per=known.per,
-                amount=command.amount,
-                start=known.start,
-                end=known.end,
-                spent=known.spent,
-                later=known.later,
-            )
-        if changed.end <= now:
-            start, end = period_of(command.per, now, zone)
-            yield e.SpendPeriodBegun(trigger=command.trigger, per=command.per, start=start, end=end)
-            changed = begun(changed, start, end)
-        present.append(changed)
-    used = [ceiling for ceiling in present if ceiling.exhausted and ceiling.end > now]
-    until = max((ceiling.end for ceiling in used), default=None)
-    if until is None and suspended_until is not None:
-        yield e.SuspensionEnded(trigger=command.trigger, cause="raised")
-    elif until is not None and until != suspended_until:
-        yield e.TriggerSuspended(trigger=command.trigger, until=until, message=suspension_message(used, until))
+        after = (*after, changed if known is None else replace(known, amount=command.amount))
+    yield from ceiling_entries(command.trigger, after, suspended_until, now, zone, before=before)
 
 
 def _ceiling_of(ceilings: tuple[Ceiling, ...], per: e.Period) -> Ceiling | None:

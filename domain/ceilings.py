@@ -60,26 +60,46 @@ def suspension_end(ceilings: Iterable[Ceiling]) -> int | None:
 
 
 def ceiling_entries(
-    trigger: str | None, ceilings: tuple[Ceiling, ...], suspended_until: int | None, now: int, zone: ZoneRules
+    trigger: str | None,
+    ceilings: tuple[Ceiling, ...],
+    suspended_until: int | None,
+    now: int,
+    zone: ZoneRules,
+    *,
+    before: tuple[Ceiling, ...] | None = None,
 ) -> Iterator[e.SpendPeriodBegun | e.TriggerSuspended | e.SuspensionEnded]:
     """What follows at ``now`` from the ceilings of a trigger, or (None) of the tenant: periods, suspensions, ends.
 
-    A period that is over gives way to the present one only when somebody asks: after costs, or to end a suspension.
+    A period that is over gives way to the present one only when somebody asks: after costs, to end a suspension, or
+    when its ceiling is set (``before``: those that stood until then).
     """
+    if before is None:
+        before = ceilings
     present: list[Ceiling] = []
     for ceiling in ceilings:
-        if ceiling.end <= now and (ceiling.later or ceiling.exhausted):
+        if ceiling.end <= now and (ceiling.later or ceiling.exhausted or ceiling not in before):
             start, end = period_of(ceiling.per, now, zone)
             yield e.SpendPeriodBegun(trigger=trigger, per=ceiling.per, start=start, end=end)
             present.append(begun(ceiling, start, end))
         else:
             present.append(ceiling)
+    if suspended_until is not None and suspended_until <= now and _ends_with_its_period(before):
+        yield e.SuspensionEnded(trigger=trigger, cause="period-over")
+        suspended_until = None
     until = suspension_end(present)
     if until is None:
         if suspended_until is not None:
-            yield e.SuspensionEnded(trigger=trigger, cause="period-over")
-    elif suspended_until is None or until > suspended_until:
-        yield e.TriggerSuspended(trigger=trigger, until=until, message=suspension_message(present, until))
+            yield e.SuspensionEnded(trigger=trigger, cause="raised")
+    elif until != suspended_until:
+        yield e.TriggerSuspended(trigger=trigger, until=until, message=_suspension_message(present, until))
+
+
+def _ends_with_its_period(ceilings: Iterable[Ceiling]) -> bool:
+    """Whether a suspension ended when its period did, however late somebody looks and whatever was spent since.
+
+    Not so where an amount is 0: that one was used up again as soon as the next period began.
+    """
+    return all(ceiling.amount for ceiling in ceilings)
 
 
 def begun(ceiling: Ceiling, start: int, end: int) -> Ceiling:
@@ -104,7 +124,7 @@ def _charged(ceiling: Ceiling, cost: int, now: int) -> Ceiling:
     )
 
 
-def suspension_message(ceilings: list[Ceiling], until: int) -> str:
+def _suspension_message(ceilings: list[Ceiling], until: int) -> str:
     """What the entry of a suspension says: what is used up, and when the trigger or tenant goes on."""
     used = next(ceiling for ceiling in ceilings if ceiling.exhausted and ceiling.end == until)
     return (

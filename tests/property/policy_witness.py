@@ -75,11 +75,13 @@ class Witness:
         self.run_numbers: dict[str, int] = defaultdict(int)
         self.fired_counts: dict[str, int] = defaultdict(int)
         self.spending: dict[tuple[Owner, e.Period], Spending] = {}
+        self.suspended: dict[Owner, int] = {}
         self.paces: dict[e.Lane, Pace] = defaultdict(Pace)
         self.unmarked = Pace()
         self.backfills: dict[str, tuple[Pace, list[FireName]]] = {}
         self._now = 0
         self._inputs: PageInputs | None = None
+        self._nothing: set[Owner] = set()
         self._results: dict[FireName, list[e.AttemptObserved]] = defaultdict(list)
 
     def read(self, page: Page) -> None:
@@ -87,6 +89,7 @@ class Witness:
         assert page.inputs.now >= self._now
         self._now, self._inputs = page.inputs.now, page.inputs
         self._results.clear()
+        self._nothing = {owner for (owner, _), spending in self.spending.items() if spending.amount == 0}
         released: dict[str, int] = defaultdict(int)
         for entry in page.entries:
             self._entry(entry, page.command)
@@ -157,6 +160,7 @@ class Witness:
                 self.stopped[entry.trigger].add("quarantined")
             case e.TriggerDeleted():
                 self.stopped[entry.trigger] = {"deleted"}
+                self.suspended.pop(entry.trigger, None)
                 assert not any(
                     name[0] == entry.trigger and not fire.ended and (fire.attempt == 0 or fire.pending is not None)
                     for name, fire in self.fires.items()
@@ -185,12 +189,23 @@ class Witness:
                 spending.costs = [(at, cost) for at, cost in spending.costs if at >= spending.period[1]]
                 spending.period = (entry.start, entry.end)
             case e.TriggerSuspended():
-                used = [end for end, spent, amount in self._ceilings(entry.trigger) if spent >= amount]
-                assert entry.until == max(used)
+                assert entry.until == self._used_up(entry.trigger)
+                assert not self._over(entry.trigger)
+                self.suspended[entry.trigger] = entry.until
                 self.stopped[entry.trigger].add("suspended")
             case e.SuspensionEnded():
-                assert not any(spent >= amount for _, spent, amount in self._ceilings(entry.trigger))
+                over = self._over(entry.trigger)
+                assert entry.cause == ("period-over" if over else "raised")
+                assert over or self._used_up(entry.trigger) is None
+                del self.suspended[entry.trigger]
                 self.stopped[entry.trigger].remove("suspended")
+
+    def _used_up(self, owner: Owner) -> int | None:
+        return max((end for end, spent, amount in self._ceilings(owner) if spent >= amount), default=None)
+
+    def _over(self, owner: Owner) -> bool:
+        """Whether the owner's suspension ended with its period: not where a ceiling of 0 was used up again at once."""
+        return self.suspended.get(owner, self._now + 1) <= self._now and owner not in self._nothing
 
     def spent(self, owner: Owner) -> dict[e.Period, tuple[int, int, int, int]]:
         """Of each of the owner's ceilings the period, what was spent in it, and what was spent since it ended."""

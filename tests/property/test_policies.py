@@ -119,6 +119,8 @@ class World:
                 self.backfill(name, number)
             case "ceiling":
                 owner = name if number % 2 else None
+                if number % 4 == 0:
+                    self.past_a_period()
                 amounts = (None, 0, 3, 40, None)
                 self.ask(c.SetCeiling(trigger=owner, per=PERIODS[number % 3], amount=amounts[number // 6 % 5]))
             case "quarantine":
@@ -127,6 +129,12 @@ class World:
                 self.about_a_fire(action)
             case _:
                 self.ask(self.command(action, name))
+
+    def past_a_period(self) -> None:
+        """Let the period of a suspension end before anybody looks."""
+        state = self.book.state
+        ends = [state.suspended_until, *(trigger.suspended_until for trigger in state.triggers.values())]
+        self.at = max(self.at, min((end for end in ends if end is not None), default=0))
 
     def command(self, action: Action, name: str) -> c.Command:
         """Return the command of a plain verb."""

@@ -24,7 +24,7 @@ def ceiling_entry(book: BookModel, entry: CeilingEntry, page: Page) -> None:
             require(spending.end <= now, "ceiling", f"{_name(book, entry.trigger)}: the period is not over at {now}")
             spending.begin(*found)
         case e.TriggerSuspended():
-            _suspended(book, entry, now)
+            _suspended(book, entry, page)
         case e.SuspensionEnded():
             _ended(book, entry, page)
 
@@ -44,6 +44,15 @@ def used_up(book: BookModel, owner: str | None, now: int) -> int | None:
     return max((each.end for _, each in book.spends(owner) if each.exhausted and each.end > now), default=None)
 
 
+def _used_up_by_nothing(book: BookModel, owner: str | None, page: Page) -> bool:
+    """Whether a ceiling of the owner had an amount of 0 before this page: such a one suspends period after period."""
+    before: dict[e.Period, int | None] = {per: spending.amount for per, spending in book.spends(owner)}
+    for entry in page.entries:
+        if isinstance(entry, e.CeilingSet) and entry.trigger == owner:
+            before[entry.per] = entry.before
+    return 0 in before.values()
+
+
 def _name(book: BookModel, owner: str | None) -> str:
     return f"tenant {book.tenant}" if owner is None else f"{book.tenant}/{owner}"
 
@@ -61,10 +70,13 @@ def _set(book: BookModel, entry: e.CeilingSet) -> None:
         known.amount = entry.amount
 
 
-def _suspended(book: BookModel, entry: e.TriggerSuspended, now: int) -> None:
+def _suspended(book: BookModel, entry: e.TriggerSuspended, page: Page) -> None:
+    now = page.inputs.now
     until, before = used_up(book, entry.trigger, now), book.suspended(entry.trigger)
     name = _name(book, entry.trigger)
     require(entry.until == until, "suspension-exact", f"{name}: {entry}, used up until {until}")
+    over = before is not None and before <= now and not _used_up_by_nothing(book, entry.trigger, page)
+    require(not over, "suspension-exact", f"{name}: {entry}, the last one was over at {before}")
     if entry.trigger is None:
         if before is None:
             decided = [
@@ -88,11 +100,13 @@ def _ended(book: BookModel, entry: e.SuspensionEnded, page: Page) -> None:
     until, left = book.suspended(entry.trigger), used_up(book, entry.trigger, page.inputs.now)
     require(until is not None, "suspension-exact", f"{name} goes on and was not suspended")
     assert until is not None
-    require(left is None, "suspension-exact", f"{name} goes on, used up until {left}")
+    over = now >= until and not _used_up_by_nothing(book, entry.trigger, page)
+    # What was used up after the period's end suspends anew, by an entry that follows.
+    require(over or left is None, "suspension-exact", f"{name} goes on, used up until {left}")
     raised = isinstance(page.command, c.SetCeiling)
-    require(raised or now >= until, "suspension-exact", f"{name} goes on at {now}, before {until}")
-    require(entry.cause == ("raised" if raised else "period-over"), "suspension-exact", f"{name}: {entry}")
-    end = now if raised else until - 1
+    require(raised or over, "suspension-exact", f"{name} goes on at {now}, before {until}")
+    require(entry.cause == ("period-over" if over else "raised"), "suspension-exact", f"{name}: {entry}")
+    end = until - 1 if over else now
     stretches = book.suspensions if entry.trigger is None else book.triggers[entry.trigger].pauses
     stretches[:] = [
         (begun, max(begun, end), kind) if over is None and kind == "suspended" else (begun, over, kind)

@@ -4,7 +4,7 @@ from fireledger.domain import commands as c
 from fireledger.domain import entries as e
 from fireledger.domain.page import Page
 from tests.simulation.book_model import BookModel
-from tests.simulation.ceiling_check import ceiling_entry
+from tests.simulation.ceiling_check import ceiling_entry, checked_ceilings
 from tests.simulation.invariants import require
 from tests.simulation.trigger_model import Backfilling, Span, TriggerModel, Waited
 
@@ -40,6 +40,9 @@ class CommandCheck:
                     self._backfill_cancelled(entry)
                 case _:
                     self.book.defined(entry, self.page)
+        command = self.page.command
+        if isinstance(command, c.SetCeiling) and self.page.entries:
+            checked_ceilings(self.book, command.trigger, self.now)
 
     def _noted(self, entry: e.GrantChanged | e.DrainDeclared) -> None:
         if isinstance(entry, e.GrantChanged):

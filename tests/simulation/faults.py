@@ -4,11 +4,15 @@ Each fault is injected somewhere drawn at random, lasts a drawn time, and is und
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
-from fireledger.domain.instants import MILLISECOND, SECOND
+from msgspec.structs import replace
+
+from fireledger.domain.commands import SetCeiling
+from fireledger.domain.instants import HOUR, MILLISECOND, SECOND
 from fireledger.domain.page import decode_page
+from fireledger.domain.state import Ceiling
 from fireledger.runners.jetstream.leader import Stored
 from tests.simulation.broker import Trouble, wait
 from tests.simulation.executors import Mood
@@ -47,6 +51,7 @@ Fault = Literal[
     "crash-in-call",
     "partitions-changed",
     "command-race",
+    "period-unseen",
     "poisoned-trigger",
     "zone-adoption",
 ]
@@ -54,6 +59,9 @@ Fault = Literal[
 OUTAGES_S = (20.0, 70.0, 200.0)
 OUTAGES_SKIPPED_S = (*OUTAGES_S, 1_300.0)
 """Where nothing is due each few seconds, an outage has to be longer for several instants to be missed."""
+
+UNSEEN_WITHIN = 3 * HOUR
+"""How long before its end a period is chosen to go by unseen, at most."""
 
 _Inject = Callable[["World"], Awaitable[None]]
 
@@ -73,14 +81,44 @@ async def _scheduler_crash(world: "World") -> None:
 
 async def _scheduler_outage(world: "World") -> None:
     """Every scheduler is gone for a while: what becomes due meanwhile is missed."""
-    down_s = world.random.choice(OUTAGES_SKIPPED_S if world.pace.skipping else OUTAGES_S)
+    await _no_scheduler(world, world.random.choice(OUTAGES_SKIPPED_S if world.pace.skipping else OUTAGES_S))
+    _back(world.schedulers)
+
+
+async def _no_scheduler(world: "World", down_s: float) -> None:
     for node in world.schedulers:
         if node.running:
             await node.crash()
     await world.outage(down_s)
-    for node in world.schedulers:
+
+
+def _back(nodes: Iterable[Node]) -> None:
+    for node in nodes:
         if not node.running:
             node.start()
+
+
+async def _period_unseen(world: "World") -> None:
+    """The period of a suspension ends while no scheduler runs, and a person changes the ceiling before one does."""
+    found = [each for each in _spent_ceilings(world) if 0 < each[2].end - world.now() < UNSEEN_WITHIN]
+    if not (found and world.pace.skipping):
+        return
+    tenant, trigger, ceiling = world.random.choice(found)
+    used_up = SetCeiling(trigger=trigger, per=ceiling.per, amount=ceiling.spent)
+    await _no_scheduler(world, (ceiling.end - world.now()) / SECOND - 2)
+    await world.carry_out(tenant, used_up)
+    await world.outage((ceiling.end - world.now()) / SECOND + world.random.choice((0.5, 600.0, 4_000.0)))
+    amount = world.random.choice((None, 0, 1, ceiling.spent + 300))
+    await world.carry_out(tenant, replace(used_up, amount=amount))
+    _back(world.schedulers)
+
+
+def _spent_ceilings(world: "World") -> Iterator[tuple[str, str | None, Ceiling]]:
+    """The ceilings that something is spent of: tenant, trigger or (None) all of the tenant's, ceiling."""
+    for tenant in world.workload.tenants:
+        state = world.control.state(tenant)
+        owners = [(None, state.ceilings), *((each.name, each.ceilings) for each in state.triggers.values())]
+        yield from ((tenant, name, each) for name, ceilings in owners for each in ceilings if each.spent)
 
 
 async def _dispatcher_crash(world: "World") -> None:
@@ -304,6 +342,7 @@ FAULTS: dict[Fault, _Inject] = {
     "crash-in-call": _crash_in_call,
     "partitions-changed": _partitions_changed,
     "command-race": _command_race,
+    "period-unseen": _period_unseen,
     "poisoned-trigger": _poisoned_trigger,
     "zone-adoption": _zone_adoption,
 }

@@ -9,7 +9,7 @@ from fireledger.domain.definition import TenantSettings
 from fireledger.domain.instants import HOUR, MINUTE, format_instant, parse_instant
 from fireledger.domain.limits import AMOUNT_MAX, STOPS_MAX
 from fireledger.domain.rejections import RejectionCode
-from fireledger.domain.state import Ceiling
+from fireledger.domain.state import Ceiling, Pause
 from tests.unit.domain.given import (
     DELETE,
     PAUSE,
@@ -183,6 +183,85 @@ def test_raising_resumes_at_once() -> None:
     book.when(TICK, at="12:30:00").then("skipped t 11:00:00-12:00:00 x2 ceiling")
     book.when(TICK, at="13:00:00").then("released t 13:00:00 on-time")
     assert of_trigger(book).spent == 120, "what is spent stays spent"
+
+
+LATE = "2026-12-01T03:30:00Z"
+"""Half past three: nobody has looked since the period ended at midnight."""
+
+
+def over_unseen(*commands: SetCeiling) -> Given:
+    """Suspended from 10:00:05 until midnight; the night's instants are to be caught up."""
+    book = Given(create(cron("0 * * * *", missed="fire-all", horizon=24 * HOUR)), ceiling(100), *commands)
+    return cost(book.given(TICK, at="10:00:00"), 120, "10:00:05")
+
+
+def lines(book: Given) -> list[str]:
+    """The last page's entries, those of what was observed left out."""
+    found = [book.brief(entry) for entry in book.entries()]
+    return [line for line in found if not line.startswith(("observed", "finished"))]
+
+
+@pytest.mark.parametrize("amount", [50, 121, 1_000, None])
+def test_a_command_after_the_periods_end_finds_the_suspension_over(amount: int | None) -> None:
+    """Raised, lowered or removed before a scheduler has looked: what came after the period's end is caught up."""
+    book = over_unseen().when(ceiling(amount), at=LATE)
+    begun = [] if amount is None else ["SpendPeriodBegun t"]
+    assert lines(book) == ["CeilingSet t", *begun, "SuspensionEnded t"]
+    ended = book.entries()[-1]
+    assert isinstance(ended, e.SuspensionEnded)
+    assert ended.cause == "period-over"
+    book.when(TICK, at=LATE)
+    assert lines(book)[:2] == ["skipped t 11:00:00-23:00:00 x13 ceiling", f"released t {MIDNIGHT} caught-up"]
+    assert [fire.scheduled for fire in book.trigger().waiting] == [
+        parse_instant(MIDNIGHT) + n * HOUR for n in (1, 2, 3)
+    ]
+
+
+def test_what_is_used_up_after_the_periods_end_suspends_from_then_on() -> None:
+    """A late cost, or an amount of 0, does not reach back: the night between belongs to no suspension."""
+    spent, lowered = over_unseen(ceiling(200, "week")), over_unseen()
+    cost(spent, 100, LATE)
+    assert lines(spent)[-3:] == ["SpendPeriodBegun t", "SuspensionEnded t", "TriggerSuspended t"]
+    lowered.when(ceiling(0), at=LATE)
+    assert lines(lowered) == ["CeilingSet t", "SpendPeriodBegun t", "SuspensionEnded t", "TriggerSuspended t"]
+    for book in (spent, lowered):
+        stretches = [(pause.start, pause.end) for pause in book.trigger().pauses]
+        evening, night = parse_instant("2026-11-30T10:00:05Z"), parse_instant(MIDNIGHT) - 1
+        assert stretches == [(evening, night), (parse_instant(LATE), None)]
+
+
+def test_an_amount_of_nothing_suspended_until_it_was_raised() -> None:
+    """It was used up again at midnight, whether somebody had looked or not: only the command ends the suspension."""
+    book = Given(create(cron("0 * * * *", missed="fire-all", horizon=24 * HOUR)), ceiling(0))
+    book.when(ceiling(100), at=LATE).then("CeilingSet t", "SpendPeriodBegun t", "SuspensionEnded t")
+    ended = book.entries()[-1]
+    assert isinstance(ended, e.SuspensionEnded)
+    assert ended.cause == "raised"
+    book.when(TICK, at=LATE).then("skipped t 10:00:00-2026-12-01T03:00:00Z x18 ceiling")
+
+
+def test_another_ceiling_of_nothing_goes_on_suspending() -> None:
+    """What a command about the week says of a day that ended unseen: it is used up until the next midnight."""
+    book = Given(create(HOURLY), ceiling(0)).when(ceiling(100, "week"), at=LATE)
+    assert lines(book) == ["CeilingSet t", "SpendPeriodBegun t", "SpendPeriodBegun t", "TriggerSuspended t"]
+    assert book.trigger().suspended_until == parse_instant("2026-12-02T00:00:00Z")
+
+
+@pytest.mark.parametrize("owner", ["t", None])
+@pytest.mark.parametrize("amount", [0, 10])
+@pytest.mark.parametrize("changed", [0, 5, 100, None])
+def test_stretches_do_not_depend_on_when_somebody_looks(owner: str | None, amount: int, changed: int | None) -> None:
+    """Whether a scheduler looked between a period's end and a command or not, the same was suspended."""
+    stretches: list[tuple[Pause, ...]] = []
+    for looks in ((), (MIDNIGHT,), (MIDNIGHT, "2026-12-01T01:10:00Z")):
+        book = Given(create(cron("0 10 30 11 *")), ceiling(10, trigger=owner)).given(TICK, at="10:00:00")
+        cost(book, 10, "10:00:05").given(ceiling(amount, trigger=owner), at="10:00:06")
+        for at in looks:
+            book.given(TICK, at=at)
+        book.given(ceiling(changed, trigger=owner), at=LATE).given(TICK, at=LATE)
+        stretches.append(book.state.pauses_of(book.trigger()))
+    assert stretches[0] == stretches[1] == stretches[2]
+    assert stretches[0]
 
 
 def test_removing_resumes_at_once() -> None:
