@@ -90,10 +90,10 @@ def release_fire(state: State, command: c.ReleaseFire) -> tuple[e.BookEntry, ...
             f'fire "{_key(state, command)}" is not held',
             f"see its state: fireledger fires show {_key(state, command)}",
         )
-    if state.triggers[command.trigger].deleted:
+    if found.orphaned:
         return Rejection(
             RejectionCode.TRIGGER_STOPPED,
-            f'trigger "{state.tenant}/{command.trigger}" is deleted: no further attempt is made',
+            f'the trigger of fire "{_key(state, command)}" was deleted: no further attempt is made',
             f"end the fire: fireledger fires cancel {_key(state, command)}",
         )
     released = e.HeldFireReleased(

@@ -51,19 +51,22 @@ def _conclusion(
         case "final":
             return finished(entry.trigger, fire, "failed", "refused by the executor")
         case "held":
-            return None if held else _held(entry)
+            # The attempt that asked has been answered: asked again, it does not undo what a person decided.
+            return None if held or fire.let_go else _held(entry)
         case "retryable" | "timeout":
             if held or waits:
                 return None
-            return _retried(state, trigger, entry) or _given_up(trigger, fire, timed_out=entry.result == "timeout")
+            return _retried(state, trigger, fire, entry) or _given_up(
+                trigger, fire, timed_out=entry.result == "timeout"
+            )
         case _:
             return None
 
 
-def _retried(state: State, trigger: TriggerState, entry: e.AttemptObserved) -> e.RetryScheduled | None:
+def _retried(state: State, trigger: TriggerState, fire: OpenFire, entry: e.AttemptObserved) -> e.RetryScheduled | None:
     """The next attempt; None when none is left, or nobody would want it any more."""
     retry = trigger.definition.retry
-    if entry.attempt >= retry.attempts or trigger.deleted:
+    if entry.attempt >= retry.attempts or fire.orphaned:
         return None
     key = FireKey(state.tenant, entry.trigger, Instant(entry.scheduled), entry.sequence)
     return e.RetryScheduled(
@@ -84,7 +87,7 @@ def _retried(state: State, trigger: TriggerState, entry: e.AttemptObserved) -> e
 def _given_up(trigger: TriggerState, fire: OpenFire, *, timed_out: bool) -> e.FireFinished:
     if timed_out:
         return finished(trigger.name, fire, "unknown", "the last attempt timed out")
-    return finished(trigger.name, fire, "failed", "trigger deleted" if trigger.deleted else "no attempts left")
+    return finished(trigger.name, fire, "failed", "trigger deleted" if fire.orphaned else "no attempts left")
 
 
 def _held(entry: e.AttemptObserved) -> e.FireHeld:

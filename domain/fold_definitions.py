@@ -132,7 +132,9 @@ def trigger_deleted(draft: Draft, entry: e.TriggerDeleted) -> None:
             open=trigger.open,
         )
     )
-    draft.fires(trigger.name).waiting.clear()
+    fires = draft.fires(trigger.name)
+    fires.waiting.clear()
+    fires.open.update({name: replace(fire, orphaned=True) for name, fire in fires.open.items()})
     # What was granted to it is not granted to another trigger that takes its name.
     grants = tuple(grant for grant in draft.state.grants if grant.trigger != trigger.name)
     draft.state = replace(draft.state, grants=grants)

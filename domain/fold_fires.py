@@ -151,7 +151,7 @@ def held_fire_released(draft: Draft, entry: e.HeldFireReleased) -> None:
     fires = draft.fires(entry.trigger)
     fire = fires.open.get(fire_id(entry))
     if fire is not None:
-        fires.open[fire_id(entry)] = replace(fire, held=False, retry_at=draft.now)
+        fires.open[fire_id(entry)] = replace(fire, held=False, retry_at=draft.now, let_go=True)
 
 
 def _at_attempt(fires: Fires, entry: e.FireEntry, attempt: int) -> OpenFire | None:

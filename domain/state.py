@@ -62,7 +62,9 @@ class OpenFire(msgspec.Struct, frozen=True, kw_only=True):
     """A released fire without a terminal outcome.
 
     ``attempt`` is the last released one, ``started_at`` the broker time of its last started record, and
-    ``retry_at`` when the next attempt is released, None while none waits.
+    ``retry_at`` when the next attempt is released, None while none waits. ``let_go``: a person let it go on from being
+    held, and that attempt waits. ``orphaned``: its trigger was deleted, so that no further attempt is made, also not
+    when another trigger has taken the name.
     """
 
     scheduled: int
@@ -78,6 +80,8 @@ class OpenFire(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int | None = None
     held: bool = False
     retry_at: int | None = None
+    let_go: bool = False
+    orphaned: bool = False
 
     @property
     def deadline(self) -> int | None:

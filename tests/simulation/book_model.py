@@ -258,6 +258,8 @@ class BookModel:
                 require(left is None, "cancelled-on-delete", f"{text} is neither decided nor cancelled")
         trigger.deleted, trigger.paused, trigger.quarantined = True, False, False
         trigger.spans, trigger.pauses = [], []
+        for opened in trigger.open.values():
+            opened.of_deleted = True
 
     def once(self, trigger: TriggerModel, at: int) -> None:
         """No key is decided twice."""

@@ -75,7 +75,8 @@ class CommandCheck:
         text = trigger.text(entry.scheduled, entry.sequence)
         require(opened is not None and opened.held, "held-untouched", f"{text} is released by hand and not held")
         assert opened is not None
-        opened.held, opened.retry_at, opened.since = False, self.now, self.now
+        require(not opened.of_deleted, "cancelled-on-delete", f"{text} of a deleted trigger is released by hand")
+        opened.held, opened.let_go, opened.retry_at, opened.since = False, True, self.now, self.now
 
     def _finished(self, entry: e.FireFinished) -> None:
         trigger = self._trigger(entry)

@@ -63,7 +63,7 @@ def expected(triggers: dict[str, TriggerModel], observed: Sequence[Record]) -> l
             continue
         if not before and fire.deadline is not None and each.stamped_at >= fire.deadline:
             continue
-        conclusion = _conclusion(triggers[record.trigger], each, record, before)
+        conclusion = _conclusion(triggers[record.trigger], fire, each, record, before)
         if conclusion is not None:
             found.append(conclusion)
             last[name] = conclusion.kind
@@ -78,7 +78,7 @@ def _open(triggers: dict[str, TriggerModel], each: Record) -> Opened | None:
 
 
 def _conclusion(
-    trigger: TriggerModel, each: Record, record: e.AttemptResult | e.AttemptReported, before: str
+    trigger: TriggerModel, fire: Opened, each: Record, record: e.AttemptResult | e.AttemptReported, before: str
 ) -> Expected | None:
     told = Expected(trigger.name, each.fire, "", record.attempt)
     match record.result:
@@ -86,12 +86,12 @@ def _conclusion(
             told.kind = "succeeded"
         case "final":
             told.kind = "failed"
-        case "held" if before != "held":
+        case "held" if before != "held" and not fire.let_go:
             told.kind = "held"
         case "retryable" | "timeout" if not before:
             retry = trigger.definition.retry
             told.kind = "unknown" if record.result == "timeout" else "failed"
-            if record.attempt < retry.attempts and not trigger.deleted:
+            if record.attempt < retry.attempts and not fire.of_deleted:
                 asked = record.retry_after or 0 if isinstance(record, e.AttemptResult) else 0
                 wait = max(nominal(retry, record.attempt), min(asked, retry.cap))
                 told.kind, told.earliest = "retry", each.stamped_at + wait

@@ -4,19 +4,16 @@ Each fault is injected somewhere drawn at random, lasts a drawn time, and is und
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
-from msgspec.structs import replace
-
-from fireledger.domain.commands import SetCeiling
-from fireledger.domain.instants import HOUR, MILLISECOND, SECOND
+from fireledger.domain.instants import MILLISECOND, SECOND
 from fireledger.domain.page import decode_page
-from fireledger.domain.state import Ceiling
 from fireledger.runners.jetstream.leader import Stored
 from tests.simulation.broker import Trouble, wait
 from tests.simulation.executors import Mood
 from tests.simulation.nodes import Node
+from tests.simulation.races import back, command_race, held_again, name_taken, no_scheduler, period_unseen
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -52,6 +49,8 @@ Fault = Literal[
     "partitions-changed",
     "command-race",
     "period-unseen",
+    "held-again",
+    "name-taken",
     "poisoned-trigger",
     "zone-adoption",
 ]
@@ -59,9 +58,6 @@ Fault = Literal[
 OUTAGES_S = (20.0, 70.0, 200.0)
 OUTAGES_SKIPPED_S = (*OUTAGES_S, 1_300.0)
 """Where nothing is due each few seconds, an outage has to be longer for several instants to be missed."""
-
-UNSEEN_WITHIN = 3 * HOUR
-"""How long before its end a period is chosen to go by unseen, at most."""
 
 _Inject = Callable[["World"], Awaitable[None]]
 
@@ -81,44 +77,8 @@ async def _scheduler_crash(world: "World") -> None:
 
 async def _scheduler_outage(world: "World") -> None:
     """Every scheduler is gone for a while: what becomes due meanwhile is missed."""
-    await _no_scheduler(world, world.random.choice(OUTAGES_SKIPPED_S if world.pace.skipping else OUTAGES_S))
-    _back(world.schedulers)
-
-
-async def _no_scheduler(world: "World", down_s: float) -> None:
-    for node in world.schedulers:
-        if node.running:
-            await node.crash()
-    await world.outage(down_s)
-
-
-def _back(nodes: Iterable[Node]) -> None:
-    for node in nodes:
-        if not node.running:
-            node.start()
-
-
-async def _period_unseen(world: "World") -> None:
-    """The period of a suspension ends while no scheduler runs, and a person changes the ceiling before one does."""
-    found = [each for each in _spent_ceilings(world) if 0 < each[2].end - world.now() < UNSEEN_WITHIN]
-    if not (found and world.pace.skipping):
-        return
-    tenant, trigger, ceiling = world.random.choice(found)
-    used_up = SetCeiling(trigger=trigger, per=ceiling.per, amount=ceiling.spent)
-    await _no_scheduler(world, (ceiling.end - world.now()) / SECOND - 2)
-    await world.carry_out(tenant, used_up)
-    await world.outage((ceiling.end - world.now()) / SECOND + world.random.choice((0.5, 600.0, 4_000.0)))
-    amount = world.random.choice((None, 0, 1, ceiling.spent + 300))
-    await world.carry_out(tenant, replace(used_up, amount=amount))
-    _back(world.schedulers)
-
-
-def _spent_ceilings(world: "World") -> Iterator[tuple[str, str | None, Ceiling]]:
-    """The ceilings that something is spent of: tenant, trigger or (None) all of the tenant's, ceiling."""
-    for tenant in world.workload.tenants:
-        state = world.control.state(tenant)
-        owners = [(None, state.ceilings), *((each.name, each.ceilings) for each in state.triggers.values())]
-        yield from ((tenant, name, each) for name, ceilings in owners for each in ceilings if each.spent)
+    await no_scheduler(world, world.random.choice(OUTAGES_SKIPPED_S if world.pace.skipping else OUTAGES_S))
+    back(world.schedulers)
 
 
 async def _dispatcher_crash(world: "World") -> None:
@@ -290,14 +250,6 @@ async def _partitions_changed(world: "World") -> None:
         await wait(world.random.choice((0.0, 3.0)))
 
 
-async def _command_race(world: "World") -> None:
-    """Several commands meet the same due instant."""
-    await world.until_next_due()
-    for _ in range(world.random.choice((1, 2, 4))):
-        world.command_soon()
-        await wait(world.random.choice((0.0, 0.001, 0.01)))
-
-
 async def _poisoned_trigger(world: "World") -> None:
     """A trigger cannot be decided by anybody for a while."""
     names = world.trigger_names()
@@ -341,8 +293,10 @@ FAULTS: dict[Fault, _Inject] = {
     "crash-at-commit": _crash_at_commit,
     "crash-in-call": _crash_in_call,
     "partitions-changed": _partitions_changed,
-    "command-race": _command_race,
-    "period-unseen": _period_unseen,
+    "command-race": command_race,
+    "period-unseen": period_unseen,
+    "held-again": held_again,
+    "name-taken": name_taken,
     "poisoned-trigger": _poisoned_trigger,
     "zone-adoption": _zone_adoption,
 }

@@ -7,7 +7,16 @@ from unittest import mock
 
 from msgspec import structs
 
-from fireledger.domain import backfill, conclusions, fold_fires, owed, page, trigger_decision
+from fireledger.domain import (
+    backfill,
+    ceilings,
+    conclusions,
+    fold_definitions,
+    fold_fires,
+    owed,
+    page,
+    trigger_decision,
+)
 from fireledger.domain import entries as e
 from fireledger.domain.definition import Retry
 from fireledger.domain.draft import Draft, fire_id
@@ -17,7 +26,7 @@ from fireledger.domain.jitter import release_of
 from fireledger.domain.lanes import Allowances
 from fireledger.domain.page import PageInputs
 from fireledger.domain.retry import retry_at
-from fireledger.domain.state import State, TriggerState
+from fireledger.domain.state import Ceiling, State, TriggerState
 from fireledger.runners.attempt_tokens import AttemptTokens
 from fireledger.runners.dispatcher import dispatcher
 from fireledger.runners.dispatcher.tasks import Task
@@ -151,6 +160,43 @@ def held_retried() -> AbstractContextManager[object]:
     return mock.patch.object(fold_fires, "fire_held", held)
 
 
+def let_go_forgotten() -> AbstractContextManager[object]:
+    """A fire that a person let go on is held again by the answer that was there before."""
+    rightly = fold_fires.held_fire_released
+
+    def released(draft: Draft, entry: e.HeldFireReleased) -> None:
+        """Its next attempt waits, like any other."""
+        rightly(draft, entry)
+        fires = draft.fires(entry.trigger).open
+        fires[fire_id(entry)] = structs.replace(fires[fire_id(entry)], let_go=False)
+
+    return mock.patch.object(fold_fires, "held_fire_released", released)
+
+
+def name_revives() -> AbstractContextManager[object]:
+    """A trigger that takes a deleted one's name goes on with its fires."""
+    rightly = fold_definitions.trigger_created
+
+    def created(draft: Draft, entry: e.TriggerCreated) -> None:
+        """They are its own from now on."""
+        rightly(draft, entry)
+        fires = draft.fires(entry.trigger).open
+        fires.update({name: structs.replace(fire, orphaned=False) for name, fire in fires.items()})
+
+    return mock.patch.object(fold_definitions, "trigger_created", created)
+
+
+def raised_late() -> AbstractContextManager[object]:
+    """A command about ceilings ends a suspension that was over long before."""
+
+    def ends(before: tuple[Ceiling, ...]) -> bool:
+        """No."""
+        del before
+        return False
+
+    return mock.patch.object(ceilings, "_ends_with_its_period", ends)
+
+
 def token_unchecked() -> AbstractContextManager[object]:
     """Any token will do."""
 
@@ -218,6 +264,9 @@ PLANTS: dict[str, Plant] = {
     "pace-ignored": pace_ignored,
     "ceiling-ignored": ceiling_ignored,
     "held-retried": held_retried,
+    "let-go-forgotten": let_go_forgotten,
+    "name-revives": name_revives,
+    "raised-late": raised_late,
     "token-unchecked": token_unchecked,
     "quota-unmarked": quota_unmarked,
     "backfill-skips-one": backfill_skips_one,

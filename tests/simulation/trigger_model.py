@@ -100,6 +100,7 @@ class Opened:
     """A released fire without an outcome.
 
     ``overlap`` is the policy under which it was first released, ``since`` when it was last released or asked for.
+    ``let_go``: a person let it go on, and the next attempt has not gone out. ``of_deleted``: its trigger was deleted.
     """
 
     overlap: str
@@ -114,6 +115,8 @@ class Opened:
     started_at: int | None = None
     held: bool = False
     retry_at: int | None = None
+    let_go: bool = False
+    of_deleted: bool = False
 
     @property
     def deadline(self) -> int | None:

@@ -77,6 +77,18 @@ def test_a_fire_left_open_by_a_deletion_still_overlaps() -> None:
     book.when(TICK, at="09:02:00").then("skipped t 09:02:00 overlap")
 
 
+def test_a_deletion_that_ends_one_fire_leaves_the_others_no_further_attempt() -> None:
+    """One fire waits for its retry and ends in the deletion's page; the one under way is tried no more."""
+    book = Given(create(cron("* * * * *", overlap="allow"))).given(TICK, at="09:01:00").given(TICK, at="09:02:00")
+    failed = (started("09:01:00", "09:02:01", 5), result("09:01:00", "09:02:02", 6, "retryable"))
+    book.when(TICK, at="09:02:03", observed=failed)
+    book.when(DELETE, at="09:02:04").then("finished t 09:01:00 failed", "TriggerDeleted t")
+    book.given(create(cron("0 0 1 1 *")), at="09:02:05")
+    records = (started("09:02:00", "09:02:06", 7), result("09:02:00", "09:02:07", 8, "retryable"))
+    book.when(TICK, at="09:02:08", observed=records)
+    assert book.brief(book.entries()[-1]) == "finished t 09:02:00 failed"
+
+
 def test_an_exhausted_trigger_cancels_nothing() -> None:
     """After its last fire nothing is owed, so nothing is cancelled."""
     book = Given(create(cron("* * * * *", max_fires=1))).given(TICK, at="09:01:00")
