@@ -42,6 +42,8 @@ def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tu
     refused = guarded(trigger.name, _refuse_count, state, trigger, replace(command, fired=fired), inputs)
     if refused is not None:
         return refused
+    grant = state.granted("backfill", trigger.name)
+    assert grant is not None, "without a grant it is refused"
     started = e.BackfillStarted(
         trigger=trigger.name,
         backfill=command.backfill,
@@ -49,7 +51,7 @@ def start_backfill(state: State, command: c.StartBackfill, inputs: Inputs) -> tu
         end=command.end,
         only_missing=command.only_missing,
         rate_per_second=command.rate_per_second,
-        grant_holder=command.by,
+        grant_holder=grant.holder,
         fired=fired,
     )
     return (started,)

@@ -184,7 +184,8 @@ class BackfillStarted(Entry, frozen=True, kw_only=True, tag="backfill.started.v1
     """The instants in [start, end) fire again or for the first time, at a rate, in their own lane.
 
     The instants in ``fired`` are left out: stretches that the schedule had still to decide when it began, and with
-    ``only_missing`` those that had fired when it was asked for.
+    ``only_missing`` those that had fired when it was asked for. ``grant_holder`` holds the grant that allows it; who
+    started it stands in the page's command.
     """
 
     trigger: str

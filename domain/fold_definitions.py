@@ -228,7 +228,6 @@ def backfill_started(draft: Draft, entry: e.BackfillStarted) -> None:
                 rate_per_second=entry.rate_per_second,
                 fired=entry.fired,
                 started_at=draft.now,
-                by=entry.grant_holder,
                 pace=Bucket(0, 0),
             ),
         )

@@ -156,7 +156,6 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_second: int
     fired: tuple[Span, ...]
     started_at: int
-    by: str
     pace: Bucket
     decided_count: int = 0
     released_count: int = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fireledger.domain import entries as e
 from fireledger.domain.book import Folded
+from fireledger.domain.commands import StartBackfill
 from fireledger.domain.page import Page, decode_page, is_effective
 
 from .ledger_fold import FoldedAttempts
@@ -19,9 +20,10 @@ class BackfillRow:
 
     ``began`` and ``ended`` are the broker's timestamps of the pages that say so; ``ended`` and ``cause`` are None while
     it goes on. ``decided``, ``released`` and ``cancelled`` count fires, ``outcomes`` those that ended, by outcome.
-    Fires that were released may still be open after its end.
+    Fires that were released may still be open after its end. ``page`` is the one that began it, ``by`` who asked.
     """
 
+    page: int
     label: str
     start: int
     end: int
@@ -62,7 +64,7 @@ class Backfills:
                     if row is not None:
                         _fold_fire(row, entry)
                 case e.BackfillStarted():
-                    self._rows[page.tenant, entry.trigger] = _begun(entry, stamped_at)
+                    self._rows[page.tenant, entry.trigger] = _begun(page, entry, stamped_at)
                 case e.BackfillEnded():
                     row = self._rows.get((page.tenant, entry.trigger))
                     if row is not None:
@@ -81,14 +83,16 @@ class Backfills:
             self._fold_page(page, entry.stamped_at)
 
 
-def _begun(entry: e.BackfillStarted, stamped_at: int) -> BackfillRow:
+def _begun(page: Page, entry: e.BackfillStarted, stamped_at: int) -> BackfillRow:
+    assert isinstance(page.command, StartBackfill), "it begins by a command"
     return BackfillRow(
+        page=page.number,
         label=entry.backfill,
         start=entry.start,
         end=entry.end,
         only_missing=entry.only_missing,
         rate_per_second=entry.rate_per_second,
-        by=entry.grant_holder,
+        by=page.command.by,
         began=stamped_at,
     )
 

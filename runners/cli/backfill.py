@@ -206,9 +206,17 @@ def grant_backfill(
     if as_json:
         emit_json(answer)
         return
-    what = "no backfill is granted" if answer.get("fires") is None else f"backfills of {answer['fires']} fires at most"
+    what = _granted(answer)
     page = f", page {answer['page']}" if answer.get("changed") else ", as it was"
     click.echo(f"{path}: {what}, holder {shown(answer['holder'])}{page}{told_again(answer)}")
+
+
+def _granted(answer: dict[str, Json]) -> str:
+    if answer.get("fires") is not None:
+        return f"backfills of {answer['fires']} fires at most"
+    if answer.get("granted") is not None:
+        return f"no grant of its own; the tenant's still allows backfills of {answer['granted']} fires at most"
+    return "no backfill is granted"
 
 
 def _range(path: str, start: str, end: str, *, only_missing: bool) -> dict[str, Json]:

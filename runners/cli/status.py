@@ -22,8 +22,9 @@ def status(*, as_json: bool, place: Place) -> None:
 
     Exit status 0 only if the broker, control, a scheduler and a dispatcher are ready and there is no problem; else 6.
     Each problem comes with a hint: a trigger in quarantine, a book that cannot be decided, calls that wait for long,
-    a lane that is behind, a page of the last hour that took no effect. Held fires wait for a person, and suspended
-    triggers for their spend ceiling: of both the tenants are named with their numbers, and neither is a problem.
+    a lane that is behind, a page of the last hour that took no effect. Open fires are released and have no outcome,
+    waiting ones are decided and not released. Held fires wait for a person, and suspended triggers for their spend
+    ceiling: of both the tenants are named with their numbers, and neither is a problem.
     """
     answer = look(place, "status", {})
     if as_json:
@@ -35,8 +36,8 @@ def status(*, as_json: bool, place: Place) -> None:
 
 
 _SHOWN = (
-    "control", "clock", "tenants", "triggers", "open_fires", "held_fires", "suspended_triggers", "ineffective_pages",
-    "books_ahead",
+    "control", "clock", "tenants", "triggers", "open_fires", "waiting_fires", "held_fires", "suspended_triggers",
+    "ineffective_pages", "books_ahead",
 )  # fmt: skip
 
 

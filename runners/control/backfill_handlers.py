@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from fireledger.domain import commands as c
 from fireledger.domain.backfill import backfill_count
+from fireledger.domain.entries import BackfillEnded, BackfillStarted, FireWithdrawn
 from fireledger.domain.identifiers import check_tenant, check_trigger
 from fireledger.domain.instants import SECOND, format_duration, format_instant
 from fireledger.domain.owed import Timeline
@@ -22,8 +23,8 @@ from . import policy_requests as p
 from . import requests as r
 from .answers import Answer
 from .backfill_plan import BackfillPlan, BackfillRange, fired_instants, least_seconds, tenant_rate
-from .command_handlers import about, carry_out, live_trigger
-from .commands import CommandWriter
+from .command_handlers import about, carry_out, done_before, live_trigger
+from .commands import CommandWriter, Done
 from .model import Model
 from .policy_answers import state_of
 from .policy_options import check_count, check_fires, check_name, check_rate, read_range
@@ -32,6 +33,7 @@ from .refusals import missing, refused
 
 BACKFILL_CHANGED = "backfill-changed"
 """What a backfill would fire changed while it was asked for."""
+_START = "control.backfill.start"
 OUTCOMES = ("succeeded", "failed", "unknown")
 
 
@@ -78,6 +80,9 @@ class BackfillHandlers:
         check_name("--by", request.by)
         rate = None if request.rate is UNSET else check_rate(request.rate)
         label = None if request.label is UNSET else check_name("--label", request.label)
+        done = await done_before(self._writer, _START, request, content)
+        if done is not None:
+            return self._started(request, done)
         asked = await self._asked(request)
         bounds, plan = asked.range, asked.plan
 
@@ -97,24 +102,34 @@ class BackfillHandlers:
                 fired=plan.fired,
             )
 
-        done = await carry_out(self._writer, "control.backfill.start", request, content, build)
-        row = self._model.backfills.get(request.tenant, request.trigger)
-        assert row is not None, "the page that started it is folded"
-        state = done.book.state
+        done = await carry_out(self._writer, _START, request, content, build)
+        return {**self._planned(asked), **self._started(request, done)}
+
+    def _started(self, request: p.BackfillStart, done: Done) -> Answer:
+        """What was started, by its own entry; how much and how fast is known while it is the trigger's last one."""
+        started, state = done.entry(BackfillStarted), done.book.state
+        answer: Answer = {
+            "tenant": request.tenant,
+            "trigger": request.trigger,
+            "start": format_instant(started.start),
+            "end": format_instant(started.end),
+            "only_missing": started.only_missing,
+            "label": started.backfill,
+            "rate_per_second": started.rate_per_second,
+            **about(done),
+        }
+        row, trigger = self._model.backfills.get(request.tenant, request.trigger), state.live(request.trigger)
+        if row is None or row.page != done.page or trigger is None:
+            return {**answer, "sentence": "It was started then; the trigger was deleted, or had another one, since."}
         pace = min(row.rate_per_second, tenant_rate(state))
-        trigger = live_trigger(state, request.tenant, request.trigger)
-        # Of a repeated request, what it was about and not what the same range would fire now.
         count = row.released + row.cancelled + self._left(state, trigger)
         least = format_duration(least_seconds(count, pace) * SECOND)
         return {
-            **self._planned(asked),
+            **answer,
             "count": count,
-            "label": row.label,
-            "rate_per_second": row.rate_per_second,
             "pace_per_second": pace,
             "takes_at_least": least,
             "sentence": _start_sentence(state, trigger, count, pace, least),
-            **about(done),
         }
 
     async def cancel(self, content: dict[str, Json]) -> Answer:
@@ -129,16 +144,16 @@ class BackfillHandlers:
             return c.CancelBackfill(trigger=request.trigger, by=request.by)
 
         done = await carry_out(self._writer, "control.backfill.cancel", request, content, build)
-        row = self._model.backfills.get(request.tenant, request.trigger)
-        answer: Answer = {"tenant": request.tenant, "trigger": request.trigger, **about(done)}
-        if row is not None:
-            answer |= {
-                "label": row.label,
-                "released": row.released,
-                "cancelled": row.cancelled,
-                "sentence": "Nothing more of it is released; what was released goes on to its outcome.",
-            }
-        return answer
+        ended = done.entry(BackfillEnded)
+        return {
+            "tenant": request.tenant,
+            "trigger": request.trigger,
+            "label": ended.backfill,
+            "released": ended.fired_count,
+            "cancelled": sum(isinstance(entry, FireWithdrawn) for entry in done.entries),
+            "sentence": "Nothing more of it is released; what was released goes on to its outcome.",
+            **about(done),
+        }
 
     async def status(self, content: dict[str, Json]) -> Answer:
         """How far the trigger's last backfill has come."""
@@ -173,6 +188,7 @@ class BackfillHandlers:
             "tenant": request.tenant,
             "trigger": request.trigger,
             "fires": request.fires or None,
+            "granted": None if request.trigger is None else _granted(done.book.state, request.trigger),
             "holder": request.holder,
             **about(done),
         }
@@ -200,7 +216,6 @@ class BackfillHandlers:
         return _Asked(book.state, trigger, plan, bounds)
 
     def _planned(self, asked: _Asked) -> Answer:
-        granted = asked.state.granted("backfill", asked.trigger.name)
         return {
             "tenant": asked.state.tenant,
             "trigger": asked.trigger.name,
@@ -209,7 +224,7 @@ class BackfillHandlers:
             "only_missing": asked.range.only_missing,
             "count": asked.plan.count,
             "undecided": asked.plan.undecided,
-            "granted": None if granted is None else granted.value,
+            "granted": _granted(asked.state, asked.trigger.name),
         }
 
     # Status
@@ -237,6 +252,7 @@ class BackfillHandlers:
             "cancelled": row.cancelled,
             "left": left,
             "rate_per_second": row.rate_per_second,
+            "pace_per_second": min(row.rate_per_second, tenant_rate(state)),
             "released_per_s": None if row.ended is not None else rate,
             "ends": None if ends is None else format_instant(ends - ends % SECOND),
         }
@@ -251,6 +267,12 @@ class BackfillHandlers:
         until = backfill.segment.until
         assert until is not None, "a backfill's range has an end"
         return waiting + backfill_count(timeline, backfill.fired, until + 1)
+
+
+def _granted(state: State, trigger: str) -> int | None:
+    """How many fires one backfill of the trigger may have: by its own grant, else by the tenant's."""
+    found = state.granted("backfill", trigger)
+    return None if found is None else found.value
 
 
 def _plan_marks(trigger: TriggerState) -> Jsonable:

@@ -1,39 +1,26 @@
 """The requests about single fires: firing a trigger now, releasing a held fire, cancelling one."""
 
-from contextlib import aclosing
-from typing import TypeVar
-
 from fireledger.domain import commands as c
-from fireledger.domain.entries import BookEntry, FireEntry, FireFinished, FireRequested, FireWithdrawn
-from fireledger.domain.identifiers import FireKey, book_subject, check_trigger, parse_fire_key
+from fireledger.domain.entries import FireFinished, FireRequested, FireWithdrawn
+from fireledger.domain.identifiers import FireKey, check_trigger, parse_fire_key
 from fireledger.domain.instants import format_instant
-from fireledger.domain.page import decode_page
-from fireledger.domain.state import State, TriggerState
+from fireledger.domain.state import OpenFire, State, TriggerState, WaitingFire
 
-from ..errors import BrokerUnavailable
-from ..jetstream.connection import BrokerConnection
-from ..jetstream.reading import read_subject
-from ..jetstream.topology import LEDGER
 from ..json_edge import Json
 from . import policy_requests as p
 from . import requests as r
 from .answers import Answer
 from .command_handlers import about, carry_out, no_tenant
 from .commands import CommandWriter, Done
-from .model import Model
 from .policy_answers import state_of
 from .policy_options import check_name
-
-_Entry = TypeVar("_Entry", bound=FireEntry)
 
 
 class ByHandHandlers:
     """One method for each subject. Each raises ControlRefused and other OperationalErrors."""
 
-    def __init__(self, *, connection: BrokerConnection, writer: CommandWriter, model: Model) -> None:
-        self._connection = connection
+    def __init__(self, writer: CommandWriter) -> None:
         self._writer = writer
-        self._model = model
 
     async def fire_now(self, content: dict[str, Json]) -> Answer:
         """Fire a trigger once, beside its schedule."""
@@ -42,7 +29,7 @@ class ByHandHandlers:
         check_name("--by", request.by)
         command = c.FireNow(trigger=request.trigger, by=request.by)
         done = await self._carry_out("control.fires.now", request, content, command)
-        requested = await self._entry(request.tenant, done, FireRequested)
+        requested = done.entry(FireRequested)
         key = requested.key(request.tenant)
         return self._answer(key, done, _next_of_request(done.book.state.live(key.trigger), key))
 
@@ -52,9 +39,7 @@ class ByHandHandlers:
         key = _key(request)
         command = c.ReleaseFire(trigger=key.trigger, scheduled=key.scheduled, sequence=key.sequence, by=request.by)
         done = await self._carry_out("control.fires.release", request, content, command)
-        stopped = _stopped(done.book.state, done.book.state.live(key.trigger))
-        when = "at once" if stopped is None else f"once the trigger is no longer {stopped}"
-        return self._answer(key, done, f"The scheduler releases its next attempt {when}.")
+        return self._answer(key, done, _next_of_release(done.book.state, key))
 
     async def cancel(self, content: dict[str, Json]) -> Answer:
         """End a fire that is held, or that waits for its release or its next attempt."""
@@ -62,7 +47,7 @@ class ByHandHandlers:
         key = _key(request)
         command = c.CancelFire(trigger=key.trigger, scheduled=key.scheduled, sequence=key.sequence, by=request.by)
         done = await self._carry_out("control.fires.cancel", request, content, command)
-        ended = await self._entry(request.tenant, done, FireWithdrawn, FireFinished)
+        ended = done.entry(FireWithdrawn, FireFinished)
         if isinstance(ended, FireWithdrawn):
             return self._answer(key, done, "It was not released and does not fire.")
         return self._answer(key, done, "It ends as failed, cause cancelled: no further attempt is made.")
@@ -77,22 +62,6 @@ class ByHandHandlers:
             return command
 
         return await carry_out(self._writer, subject, request, content, build)
-
-    async def _entry(self, tenant: str, done: Done, *kinds: type[_Entry]) -> _Entry:
-        """The command's entry of one of these kinds; of a repeated request it is read again from its page."""
-        entries = done.entries or await self._page_entries(tenant, done.page)
-        found = next((entry for entry in entries if isinstance(entry, kinds)), None)
-        assert found is not None, "the command leads to such an entry"
-        return found
-
-    async def _page_entries(self, tenant: str, number: int | None) -> tuple[BookEntry, ...]:
-        sequence = None if number is None else self._model.sequence_of(tenant, number)
-        assert sequence is not None, "a page that led to an answer was read"
-        pages = read_subject(self._connection, LEDGER, book_subject(tenant), from_sequence=sequence)
-        async with aclosing(pages):
-            async for stored in pages:
-                return decode_page(stored.body).entries
-        raise BrokerUnavailable(f"page {number} of the book of {tenant} cannot be read", hint="see fireledger status")
 
     def _answer(self, key: FireKey, done: Done, sentence: str) -> Answer:
         return {
@@ -114,11 +83,18 @@ def _key(request: p.FireByHand) -> FireKey:
     return key
 
 
-def _stopped(state: State, trigger: TriggerState | None) -> str | None:
+def _stopped(state: State, trigger: TriggerState) -> str | None:
     """Why nothing of the trigger is released now; None when nothing of its own keeps it back."""
-    if trigger is None or state.deciding(trigger):
-        return None
-    return state_of(state, trigger)
+    return None if state.deciding(trigger) else state_of(state, trigger)
+
+
+def _next_of_release(state: State, key: FireKey) -> str:
+    trigger = state.live(key.trigger)
+    if trigger is None or not any(fire.let_go and _is(fire, key) for fire in trigger.open):
+        return f"See what became of it: fireledger fires show {key}."
+    stopped = _stopped(state, trigger)
+    when = "at once" if stopped is None else f"once the trigger is no longer {stopped}"
+    return f"The scheduler releases its next attempt {when}."
 
 
 def _next_of_request(trigger: TriggerState | None, key: FireKey) -> str:
@@ -130,4 +106,8 @@ def _next_of_request(trigger: TriggerState | None, key: FireKey) -> str:
 
 
 def _waits(trigger: TriggerState, key: FireKey) -> bool:
-    return any((fire.scheduled, fire.sequence) == (key.scheduled, key.sequence) for fire in trigger.waiting)
+    return any(_is(fire, key) for fire in trigger.waiting)
+
+
+def _is(fire: OpenFire | WaitingFire, key: FireKey) -> bool:
+    return (fire.scheduled, fire.sequence) == (key.scheduled, key.sequence)

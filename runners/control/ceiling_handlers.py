@@ -35,9 +35,9 @@ class CeilingHandlers:
             raise r.malformed("a trigger's ceiling names the trigger")
         done = await self._set("control.trigger.ceiling", request, content)
         state = done.book.state
-        trigger = live_trigger(state, request.tenant, request.trigger)
-        standing = standing_answer(state, trigger, done.now)
-        return {"tenant": request.tenant, "trigger": trigger.name, **standing, **_told(request, done)}
+        trigger = state.live(request.trigger)
+        standing = {"state": "deleted"} if trigger is None else standing_answer(state, trigger, done.now)
+        return {"tenant": request.tenant, "trigger": request.trigger, **standing, **_told(request, done)}
 
     async def _set(self, subject: str, request: p.CeilingChange, content: dict[str, Json]) -> Done:
         if request.amount is not None:
@@ -57,7 +57,7 @@ class CeilingHandlers:
 def _told(request: p.CeilingChange, done: Done) -> Answer:
     """The command's own part of the answer, with a sentence on what it leads to."""
     suspended = next((entry for entry in done.entries if isinstance(entry, TriggerSuspended)), None)
-    if suspended is not None:
+    if suspended is not None and suspended.until > done.book.state.now:
         sentence = f"Nothing fires for now: {suspended.message}."
     elif request.amount is None:
         sentence = f"What is spent in a {request.per} has no limit of its own any more."

@@ -194,6 +194,17 @@ async def carry_out(
     return await writer.execute(Asked(request.tenant, request.request_id, r.request_hash(subject, content)), build)
 
 
+async def done_before(
+    writer: CommandWriter, subject: str, request: r.CommandRequest, content: dict[str, Json]
+) -> Done | None:
+    """What the same request led to before, under its request id; None: it was not asked. Raises as ``carry_out``.
+
+    For requests that need a look at their trigger first: it may be gone, or another, when they are repeated.
+    """
+    check_tenant(request.tenant)
+    return await writer.repeated(Asked(request.tenant, request.request_id, r.request_hash(subject, content)))
+
+
 def about(done: Done) -> Answer:
     """What an answer says of the command itself."""
     return {"page": done.page, "changed": done.page is not None, "repeated": done.repeated}

@@ -5,8 +5,9 @@ The exact-subject expectation is what protects the book; locks only keep this pr
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -19,7 +20,7 @@ from fireledger.domain.inputs import Inputs
 from fireledger.domain.instants import format_duration
 from fireledger.domain.limits import CLOCK_UNCERTAINTY_MAX, PAGE_ENTRIES_MAX
 from fireledger.domain.logic_version import CURRENT_LOGIC_VERSION
-from fireledger.domain.page import Page, PageInputs
+from fireledger.domain.page import Page, PageInputs, decode_page
 from fireledger.domain.rejections import Rejection
 from fireledger.domain.state import State
 from fireledger.domain.tick import UndecidableTrigger
@@ -29,6 +30,8 @@ from ..errors import BrokerUnavailable
 from ..eventsourcing_store.books import BookRepository
 from ..identity import new_commit_id
 from ..jetstream.ledger import Committed, Ledger, Lost
+from ..jetstream.reading import read_subject
+from ..jetstream.topology import LEDGER
 from ..known_zones import KnownZones
 from ..logs import get_log
 from .model import Model, OwnPage
@@ -42,6 +45,7 @@ TRIES_MAX = 200
 """Decisions of one command: at one conflict for each of a scheduler's pages, more than the deadline allows."""
 
 _log = get_log("control")
+_Entry = TypeVar("_Entry", bound=BookEntry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command led to: the book with it, its page (None: nothing to change), whether it was a repetition.
+    """What a command led to: its page (None: nothing to change), whether it was a repetition, and the book of now.
 
-    ``entries`` are those of the page when it is new.
+    ``entries`` are those of the page, whenever it was written.
     """
 
     book: Book
@@ -65,6 +69,12 @@ class Done:
     page: int | None
     repeated: bool = False
     entries: tuple[BookEntry, ...] = ()
+
+    def entry(self, *kinds: type[_Entry]) -> _Entry:
+        """The first entry of one of these kinds, which the command leads to."""
+        found = next((entry for entry in self.entries if isinstance(entry, kinds)), None)
+        assert found is not None, f"page {self.page} has no {' or '.join(kind.__name__ for kind in kinds)}"
+        return found
 
 
 Build = Callable[[State, int], Command]
@@ -115,7 +125,7 @@ class CommandWriter:
         async with self._turn(asked.tenant) as deadline:
             book = await self.catch_up(asked.tenant)
             for _ in range(TRIES_MAX):
-                done = self._repeated(book, asked)
+                done = await self._repeated(book, asked)
                 if done is not None:
                     return done
                 page = self._decide(book, asked, build)
@@ -130,11 +140,26 @@ class CommandWriter:
                     break
         raise _busy(asked.tenant)
 
-    def _repeated(self, book: Book, asked: Asked) -> Done | None:
+    async def repeated(self, asked: Asked) -> Done | None:
+        """What the request led to when it was asked before; None: it was not. Raises ControlRefused."""
+        return await self._repeated(await self.catch_up(asked.tenant), asked)
+
+    async def _repeated(self, book: Book, asked: Asked) -> Done | None:
         seen = repetition(book.state, asked.request_id, asked.request_sha256, now=self.now_for(book))
         if isinstance(seen, Rejection):
             raise from_rejection(seen)
-        return None if seen is None else Done(book, seen.at, seen.page, repeated=True)
+        if seen is None:
+            return None
+        return Done(book, seen.at, seen.page, repeated=True, entries=await self._page_entries(book.tenant, seen.page))
+
+    async def _page_entries(self, tenant: str, number: int) -> tuple[BookEntry, ...]:
+        sequence = self._model.sequence_of(tenant, number)
+        assert sequence is not None, "a page that led to an answer was read"
+        pages = read_subject(self._ledger.connection, LEDGER, book_subject(tenant), from_sequence=sequence)
+        async with aclosing(pages):
+            async for stored in pages:
+                return decode_page(stored.body).entries
+        raise BrokerUnavailable(f"page {number} of the book of {tenant} cannot be read", hint="see fireledger status")
 
     def _decide(self, book: Book, asked: Asked, build: Build) -> Page | None:
         reading = self._read_clock()

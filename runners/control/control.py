@@ -93,7 +93,7 @@ class Control:
         self._status = Status(ledger=ledger, leases=leases, clock=clock, model=self.model, runner_id=runner_id)
         explains = ExplainHandlers(writer=writer, model=self.model, zones=known)
         adopts = ZoneHandlers(connection=connection, writer=writer, model=self.model, zones=known)
-        policies = PolicyHandlers(connection=connection, writer=writer, model=self.model, clock=clock, zones=known)
+        policies = PolicyHandlers(writer=writer, model=self.model, clock=clock, zones=known)
         self._handlers = {
             **_handlers(commands, self._reads, explains, adopts, self._answer_status),
             **policies.by_subject(),

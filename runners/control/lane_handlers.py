@@ -68,7 +68,7 @@ class LaneHandlers:
             "releases_per_minute": depth.releases,
             "starts_per_minute": depth.starts,
             "drain_per_s": depth.drain_rate,
-            "ends": None if ends is None else format_instant(ends - ends % SECOND),
+            "ends": None if ends is None else format_instant(-(-ends // SECOND) * SECOND),
             "drain": self._drains(depth, now),
         }
 

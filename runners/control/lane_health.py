@@ -10,7 +10,6 @@ from fireledger.domain.state import State
 from fireledger.projections.lanes import LANES, LaneDepth, Lanes, Stage
 
 from ..clock import Clock, ClockHeld
-from .answers import Answer
 from .model import Model
 from .problems import Problems
 
@@ -89,7 +88,6 @@ def _note(lane: Lane, age: int, tenant: str, found: Problems) -> None:
     )
 
 
-def lane_status(model: Model, clock: Clock, found: Problems) -> Answer:
-    """What ``status`` tells of the lanes; adds to the problems."""
+def note_lane_health(model: Model, clock: Clock, found: Problems) -> None:
+    """Add to the problems what is wrong with the lanes."""
     note_lanes(model.lanes, model.books, lane_now(clock, model.lanes), found)
-    return {"open_fires": len(model.lanes)}

@@ -1,7 +1,6 @@
 """Everything that is asked about lanes, fires by hand, backfills and ceilings, under its subject."""
 
 from ..clock import Clock
-from ..jetstream.connection import BrokerConnection
 from ..known_zones import KnownZones
 from .answers import Handler
 from .backfill_handlers import BackfillHandlers
@@ -15,11 +14,9 @@ from .model import Model
 class PolicyHandlers:
     """The handlers of these subjects."""
 
-    def __init__(
-        self, *, connection: BrokerConnection, writer: CommandWriter, model: Model, clock: Clock, zones: KnownZones
-    ) -> None:
+    def __init__(self, *, writer: CommandWriter, model: Model, clock: Clock, zones: KnownZones) -> None:
         self._lanes = LaneHandlers(writer=writer, model=model, clock=clock)
-        self._by_hand = ByHandHandlers(connection=connection, writer=writer, model=model)
+        self._by_hand = ByHandHandlers(writer)
         self._backfills = BackfillHandlers(writer=writer, model=model, zones=zones)
         self._ceilings = CeilingHandlers(writer)
 

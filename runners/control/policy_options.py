@@ -85,7 +85,8 @@ def _check_line(option: str, text: str, longest: int, hint: str) -> str:
     if not text.strip():
         raise refused(f"{option} is empty", hint=hint)
     if not text.isprintable():
-        raise refused(f"{option} has control characters", hint=hint)
+        odd = next(character for character in text if not character.isprintable())
+        raise refused(f"{option} has the character U+{ord(odd):04X}, which does not print", hint=hint)
     if len(text) > longest:
         raise refused(f"{option} has {len(text)} characters", hint=f"use at most {longest}")
     return text

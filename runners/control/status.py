@@ -13,7 +13,7 @@ from ..json_edge import Jsonable
 from ..lease_plan import Heartbeat, read_lease
 from ..runner_state import read_state
 from .answers import Answer
-from .lane_health import lane_status
+from .lane_health import note_lane_health
 from .model import Model
 from .problems import LATE_PAGE_SHOWN, Problems, note_full, note_late_pages, note_quarantined, note_states
 from .refusals import code_of
@@ -47,7 +47,7 @@ class Status:
         reading, clock = self._clock_status(found)
         (log, runners) = await asyncio.gather(self._log_status(found), self._runner_status(reading, found))
         books = self._book_status(reading, found)
-        books |= lane_status(self._model, self._clock, found)
+        note_lane_health(self._model, self._clock, found)
         return {
             "ready": found.ready,
             "problems": [problem.message for problem in found.listed],
@@ -139,6 +139,8 @@ class Status:
         return {
             "tenants": len(existing),
             "triggers": sum(1 for book in existing for each in book.state.triggers.values() if not each.deleted),
+            "open_fires": sum(len(each.open) for book in existing for each in book.state.triggers.values()),
+            "waiting_fires": sum(len(each.waiting) for book in existing for each in book.state.triggers.values()),
             "ineffective_pages": sum(book.state.ineffective_count for book in books),
             "books_ahead": list(ahead[:SHOWN_MAX]),
             "held_fires": worst_first(held_fires(existing), SHOWN_MAX),

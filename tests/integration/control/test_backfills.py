@@ -183,8 +183,12 @@ async def test_a_backfill_needs_a_grant_that_is_large_enough(service: Service) -
     assert (await service.ask("backfill.grant", **named("grants"), fires=5, holder="bob"))["changed"] is False
     assert (await service.refusal("backfill.start", **start)).code == "grant-missing"
     assert (await service.ask("trigger.show", **named("grants")))["backfill_grant"] == 5
-    withdrawn = await service.ask("backfill.grant", **named("grants"), fires=0, holder="bob")
-    assert withdrawn["fires"] is None
+    own = ("backfill", "grant", "grants/nightly", "--fires", "0", "--holder", "bob")
+    told = await service.run(*own)
+    words = "no grant of its own; the tenant's still allows backfills of 100 fires at most"
+    assert told.stdout.startswith(f"grants/nightly: {words}, holder bob, page ")
+    again = await service.ask("backfill.grant", **named("grants"), fires=0, holder="bob")
+    assert (again["fires"], again["granted"], again["changed"]) == (None, 100, False)
     assert (await service.ask("trigger.show", **named("grants")))["backfill_grant"] == 100
     tenant = await service.ask("tenant.show", tenant="grants")
     assert tenant["grants"] == [{"grant": "backfill", "trigger": None, "value": 100, "holder": "ann"}]

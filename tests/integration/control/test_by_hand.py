@@ -88,6 +88,9 @@ async def test_a_fire_that_waits_is_cancelled(service: Service) -> None:
     second = await service.ask("fires.now", tenant="waits", trigger="nightly", by="ann")
     cancelled = await service.ask("fires.cancel", tenant="waits", key=second["key"], by="ann", request_id="c")
     assert cancelled["sentence"] == "It was not released and does not fire."
+    status = await service.ask("status")
+    assert int(str(status["open_fires"])) >= 1
+    assert int(str(status["waiting_fires"])) >= 0
     again = await service.ask("fires.cancel", tenant="waits", key=second["key"], by="ann", request_id="c")
     assert (again["sentence"], again["repeated"]) == (cancelled["sentence"], True)
     shown = await row(service, second["key"])

@@ -15,7 +15,16 @@ T0 = 1_800_000_000 * SECOND + 250_000
     "check,message,hint",
     [
         (lambda: o.check_name("--by", " "), "--by is empty", "give a name on one line"),
-        (lambda: o.check_name("--by", "a\nb"), "--by has control characters", "give a name on one line"),
+        (
+            lambda: o.check_name("--by", "a\nb"),
+            "--by has the character U+000A, which does not print",
+            "give a name on one line",
+        ),
+        (
+            lambda: o.check_name("--label", "a\u2028b"),
+            "--label has the character U+2028, which does not print",
+            "give a name on one line",
+        ),
         (lambda: o.check_name("--label", "x" * 65), "--label has 65 characters", "use at most 64"),
         (lambda: o.check_reason("x" * 201), "--why has 201 characters", "use at most 200"),
         (lambda: o.check_reason(""), "--why is empty", "say on one line what is expected, such as: moving house"),

@@ -73,6 +73,9 @@ def run_out(book: Given, *, at: When, limit: int = 10_000) -> list[e.BookEntry]:
 def test_a_backfill_decides_releases_and_ends() -> None:
     """Each instant takes the next run number, its own scheduled instant and lane; the end says how many fired."""
     book = granted().when(over("05:00:00", "08:00:00"), at="09:10:00").then("BackfillStarted t")
+    (began,) = book.entries()
+    assert isinstance(began, e.BackfillStarted)
+    assert began.grant_holder == "owner", "not who starts it: that stands in the page's command"
     assert book.next_due() == "1970-01-01T00:00:00Z"
     book.when(TICK, at="09:10:00").then(
         "decided t 05:00:00 backfilled",

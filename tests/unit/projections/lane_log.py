@@ -2,7 +2,7 @@
 
 from fireledger.domain import entries as e
 from fireledger.domain.book import Book, Folded, Head
-from fireledger.domain.commands import Tick
+from fireledger.domain.commands import Command, StartBackfill, Tick
 from fireledger.domain.instants import SECOND
 from fireledger.domain.page import AttemptsPage, Page, PageInputs
 from fireledger.domain.state import State
@@ -12,7 +12,7 @@ T0 = 1_800_000_000 * SECOND
 
 
 def book_page(tenant: str, *entries: e.BookEntry, at: int, effective: bool = True) -> Folded:
-    """A scheduler's page of a tenant, as the fold of the ledger gives it."""
+    """A scheduler's page of a tenant, or a person's who begins a backfill, as the fold of the ledger gives it."""
     inputs = PageInputs(now=at, earliest=at, latest=at, clock_source="simulated", as_of=0, owner="s")
     page = Page(
         tenant=tenant,
@@ -21,10 +21,22 @@ def book_page(tenant: str, *entries: e.BookEntry, at: int, effective: bool = Tru
         previous_sha256=b"",
         previous_stamped_at=0,
         inputs=inputs,
-        command=Tick(),
+        command=next((_begins(entry) for entry in entries if isinstance(entry, e.BackfillStarted)), Tick()),
         entries=entries,
     )
     return Folded(Book(tenant, State(tenant=tenant), Head(1, b"", at, 1)), page, effective)
+
+
+def _begins(entry: e.BackfillStarted) -> Command:
+    return StartBackfill(
+        trigger=entry.trigger,
+        backfill=entry.backfill,
+        start=entry.start,
+        end=entry.end,
+        only_missing=entry.only_missing,
+        rate_per_second=entry.rate_per_second,
+        by="bob",
+    )
 
 
 def attempts_page(*records: e.AttemptRecord, at: int) -> FoldedAttempts:

@@ -41,7 +41,7 @@ def began(label: str = "november") -> e.BackfillStarted:
 
 
 def test_fires_are_counted_as_they_go_on() -> None:
-    """Decided, released, cancelled, and by outcome; fires of the schedule beside it are not its own."""
+    """Decided, released, cancelled, and by outcome, for whoever started it; the schedule's fires are not its own."""
     log = Log()
     log.page(began(), at=T0)
     names = [(START + n * MINUTE, 1 + n) for n in range(4)]
@@ -60,7 +60,7 @@ def test_fires_are_counted_as_they_go_on() -> None:
         START,
         END,
         5,
-        "ann",
+        "bob",
         True,
     )
     assert (row.decided, row.released, row.cancelled, row.outcomes) == (4, 3, 1, {"succeeded": 1, "failed": 1})
