@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 _ROOT = Path(__file__).parent
+WHOLE_DAYS = 5_000
 _ORDER = ("tidy", "unit", "golden", "property", "contract", "simulation", "integration")
 
 # No deadline per example: how long one takes says more about the machine than about the code.
@@ -14,6 +15,12 @@ _ORDER = ("tidy", "unit", "golden", "property", "contract", "simulation", "integ
 settings.register_profile("everyday", deadline=None, max_examples=100, print_blob=True, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=1_000, print_blob=True)
 settings.load_profile("everyday")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say how many whole days the simulation runs among the long tests."""
+    told = "simulated days, a seed each, among the long tests (default: %(default)s)"
+    parser.addoption("--whole-days", type=int, default=WHOLE_DAYS, metavar="N", help=told)
 
 
 def pytest_configure() -> None:

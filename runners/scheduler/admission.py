@@ -42,9 +42,9 @@ class Admission:
             owned.tenant, lanes, _now_s(), owned_slots=owned_slots, shedding_level=self._shedding.level
         )
 
-    def settle(self, allowances: dict[str, int], entries: tuple[BookEntry, ...]) -> None:
-        """Take back what a page left."""
-        self._pacer.settle(allowances, entries)
+    def settle(self, tenant: str, allowances: dict[str, int], entries: tuple[BookEntry, ...]) -> None:
+        """Take back what the tenant's page left."""
+        self._pacer.settle(tenant, allowances, entries)
 
     def note_round(self, began_s: float) -> None:
         """A round of deciding that began then is over; a change of level is logged."""

@@ -13,7 +13,7 @@ from fireledger.domain.lanes import held_back
 from fireledger.domain.limits import BACKFILL_RATE_DEFAULT, CATCH_UP_RATE_DEFAULT, PACE_STEP, SLOT_COUNT
 
 FORGOTTEN_AFTER_S = 1.0
-"""A tenant that was refused, and did not ask again for this long and in a whole round, waits no longer."""
+"""For a tenant that did not ask for this long, and in a whole round, nothing is kept, and no place in the line."""
 STANDSTILL_S = FORGOTTEN_AFTER_S / 2
 """As this long at most counts a time in which nobody asked: who could not ask must not lose its place."""
 PACE_STEP_S = PACE_STEP / SECOND
@@ -28,25 +28,38 @@ class LaneRates:
     backfill: int = BACKFILL_RATE_DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """When a tenant last asked: in seconds in which anybody did, and in which round."""
+@dataclass(slots=True)
+class _Asker:
+    """A tenant that asks: when it last did, in seconds in which anybody did and in rounds, and what is kept for it.
+
+    ``taken`` runs behind the lane's flow to each tenant; what lies between is kept from the others while the tenant is
+    ``hungry``: it was refused, or used all that it got.
+    """
 
     busy_s: float
     round: int
+    taken: float
+    hungry: bool = True
 
 
 class LaneRate:
     """One lane's tokens. Tenants that had to wait are served in turn, before those that just come.
 
-    Each of them asks once in a round of deciding, and a slow round takes longer than any of them may stay away.
+    Each of them asks once in a round of deciding, and a slow round takes longer than any of them may stay away. Of
+    what flows in, an equal part is kept for each tenant that wants more; what nobody is kept is for whoever asks.
     """
 
     def __init__(self, per_second: int) -> None:
         self._per_second = per_second
         self._tokens = 1.0
         self._at_s: float | None = None
-        self._waiting: dict[str, _Asked] = {}
+        self._share = 0.0
+        self._full = 1.0
+        self._flow = 0.0
+        """What has flowed in for each of the tenants that ask, since the beginning."""
+        self._askers: dict[str, _Asker] = {}
+        self._waiting: dict[str, None] = {}
+        """Those that were refused, the longest first."""
         self._busy_s = 0.0
         self._round = 0
 
@@ -60,47 +73,84 @@ class LaneRate:
         ``share`` is the part of the lane's rate that is this scheduler's.
         """
         self._refill(now_s, share)
-        ahead = [*self._waiting] if tenant in self._waiting else [*self._waiting, tenant]
-        place, whole = ahead.index(tenant), int(self._tokens)
-        if place >= whole:
-            self._line_up(tenant)
+        asker = self._note(tenant)
+        whole = int(self._tokens)
+        if self._place(tenant, asker) >= whole:
+            self._waiting.setdefault(tenant)
             return 0
         self._waiting.pop(tenant, None)
-        granted = max(1, whole // len(ahead))
+        in_line = len(self._waiting) + 1
+        granted = max(1, min(whole // in_line, int(self._tokens - self._kept_from(asker))))
         self._tokens -= granted
+        asker.taken = min(self._flow, max(asker.taken, self._flow - self._full) + granted)
         return granted
 
     def hold_back(self, tenant: str, now_s: float, *, share: float) -> None:
         """Grant nothing; the tenant keeps its place, or lines up."""
         self._refill(now_s, share)
-        self._line_up(tenant)
+        self._note(tenant)
+        self._waiting.setdefault(tenant)
 
     def lend(self, now_s: float, *, share: float) -> int:
         """What a page may release of fires that it only decides now: half of what there is, if nobody waits."""
         self._refill(now_s, share)
-        lent = 0 if self._waiting else int(self._tokens) // 2
+        lent = 0 if self._waiting else max(0, int(self._tokens - self._kept_from(None))) // 2
         self._tokens -= lent
         return lent
 
-    def give_back(self, count: int) -> None:
-        """Return what a page did not use."""
+    def give_back(self, tenant: str, count: int) -> None:
+        """Return what the tenant's page did not use: it wants no more for now."""
         self._tokens += count
+        asker = self._askers.get(tenant)
+        if asker is not None and count:
+            asker.hungry = False
 
     def _refill(self, now_s: float, share: float) -> None:
-        rate = self._per_second * share
+        # Slots that came since the last time count from now on: until then somebody else may have counted them.
+        share, self._share = min(share, self._share), share
         if self._at_s is not None:
-            self._tokens += (now_s - self._at_s) * rate
-            self._busy_s += min(now_s - self._at_s, STANDSTILL_S)
+            passed_s, before = now_s - self._at_s, self._tokens
+            self._full = max(1.0, self._per_second * share * PACE_STEP_S)
+            self._tokens = min(self._full, before + passed_s * self._per_second * share)
+            self._flow += max(0.0, self._tokens - before) / max(1, self._hungry_count())
+            self._busy_s += min(passed_s, STANDSTILL_S)
         self._at_s = now_s
-        self._tokens = min(self._tokens, max(1.0, rate * PACE_STEP_S))
-        for tenant in [tenant for tenant, asked in self._waiting.items() if self._stays_away(asked)]:
-            del self._waiting[tenant]
+        for tenant in [tenant for tenant, asker in self._askers.items() if self._stays_away(asker)]:
+            del self._askers[tenant]
+            self._waiting.pop(tenant, None)
 
-    def _line_up(self, tenant: str) -> None:
-        self._waiting[tenant] = _Asked(self._busy_s, self._round)
+    def _note(self, tenant: str) -> _Asker:
+        asker = self._askers.setdefault(tenant, _Asker(self._busy_s, self._round, self._flow))
+        asker.busy_s, asker.round = self._busy_s, self._round
+        if not asker.hungry:
+            # What flowed in while it wanted nothing was the others'.
+            asker.hungry, asker.taken = True, self._flow
+        return asker
 
-    def _stays_away(self, asked: _Asked) -> bool:
-        return self._busy_s - asked.busy_s > FORGOTTEN_AFTER_S and self._round - asked.round > 1
+    def _place(self, tenant: str, asker: _Asker) -> int:
+        """How many come first: who waits for longer; before one that just comes all who wait, or got less than it."""
+        if tenant in self._waiting:
+            return [*self._waiting].index(tenant)
+        behind = sum(
+            other.hungry and other.taken < asker.taken
+            for name, other in self._askers.items()
+            if name not in self._waiting
+        )
+        return len(self._waiting) + behind
+
+    def _hungry_count(self) -> int:
+        return sum(asker.hungry for asker in self._askers.values())
+
+    def _kept_from(self, asker: _Asker | None) -> float:
+        """What is kept for the others. With more of them than the lane ever gathers, turns alone decide."""
+        others = [other for other in self._askers.values() if other.hungry and other is not asker]
+        if len(others) >= self._full:
+            return self._tokens
+        most = self._full / (len(others) + 1)
+        return sum(min(most, self._flow - other.taken) for other in others)
+
+    def _stays_away(self, asker: _Asker) -> bool:
+        return self._busy_s - asker.busy_s > FORGOTTEN_AFTER_S and self._round - asker.round > 1
 
 
 class LanePacer:
@@ -133,8 +183,8 @@ class LanePacer:
         for rate in self._lanes.values():
             rate.note_round()
 
-    def settle(self, allowances: Mapping[str, int], entries: tuple[BookEntry, ...]) -> None:
-        """Take back what a drafted page leaves of its allowances; an empty one leaves all."""
+    def settle(self, tenant: str, allowances: Mapping[str, int], entries: tuple[BookEntry, ...]) -> None:
+        """Take back what a page drafted for the tenant leaves of its allowances; an empty one leaves all."""
         for lane, rate in self._lanes.items():
             used = sum(isinstance(entry, FireReleased) and entry.lane == lane for entry in entries)
-            rate.give_back(max(0, allowances.get(lane, 0) - used))
+            rate.give_back(tenant, max(0, allowances.get(lane, 0) - used))

@@ -422,7 +422,7 @@ class Scheduler:
         due, all_due = first_due(owned, book.state, TRIGGERS_PER_PAGE), frozenset(owned.due)
         hints = Hints(due, frozenset(owned.waiting), all_due)
         draft = await draft_page(book, inputs, zones=self._zones.library, observed=observed, hints=hints)
-        self._admission.settle(inputs.allowances, () if draft is None else draft.entries)
+        self._admission.settle(tenant, inputs.allowances, () if draft is None else draft.entries)
         if self._books.get(tenant) is not owned or self.fold.book(tenant).head != book.head:
             # The log moved on while the decision gave way to others; it stays a candidate.
             return None

@@ -251,7 +251,10 @@ class BookModel:
             del self.spending[name]
         self.grants.pop(trigger.name, None)
         trigger.suspended_until = None
-        if not trigger.exhausted and not page.inputs.quarantine:
+        withdrawn = sum(isinstance(each, e.FireWithdrawn) and not each.sequence for each in page.entries)
+        # A trigger whose last fire waited owed nothing, although that fire's place is given back in this very page.
+        most, made = trigger.definition.max_fires, trigger.fired_count + withdrawn
+        if not (page.inputs.quarantine or (most is not None and made >= most)):
             for span in trigger.spans:
                 left = next(trigger.undecided(span, now), None)
                 text = trigger.text(left.at if left else 0)

@@ -16,8 +16,6 @@ FIRE = 100 * SECOND
 """What a fire takes: a hundredth of a fire a second brings 1 each microsecond."""
 STEP_S = 0.2
 """A scheduler gathers this much of a lane's rate at most, and at least one fire."""
-HANDING_OVER_S = 0.5
-"""For so long two schedulers may both take the part of the slots that go from one to the other."""
 UNLIMITED = 10**9
 HELD_BACK_FROM = {"backfill": 1, "catch-up": 2}
 HELD_BACK_OVER_QUOTA, HELD_BACK_ON_TIME = 3, 4
@@ -110,8 +108,7 @@ class SharedRate:
         pages = sorted(self.drawn)
         for owner in sorted({page.owner for page in pages}):
             self._within([page for page in pages if page.owner == owner], self.burst, f"scheduler {owner}", [])
-        full = process_count * self.burst + round(self.rate * HANDING_OVER_S * SECOND)
-        self._within(pages, full, "all schedulers", self.doubted)
+        self._within(pages, process_count * self.burst, "all schedulers", self.doubted)
 
     def _within(self, pages: Iterable[Drawn], full: int, who: str, doubted: list[tuple[int, int]]) -> None:
         level, at, known = full, 0, set[str]()

@@ -1,5 +1,8 @@
 """The shared rates of the paced lanes: never more than the rate, and equal parts for those that wait."""
 
+from collections import Counter
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +45,7 @@ def test_what_a_page_leaves_is_given_back() -> None:
     released = FireReleased(
         trigger="t", scheduled=1, release=1, definition_page=2, lane="catch-up", cause="caught-up", decides=False
     )
-    pacer.settle(first, (released,))
+    pacer.settle("acme", first, (released,))
     assert pacer.grant("acme", CATCH_UP, 1.0, owned_slots=1024)["catch-up"] == first["catch-up"] - 1
 
 
@@ -64,6 +67,50 @@ def test_never_more_than_the_rate(per_second: int, asks: list[tuple[str, float]]
         now_s += wait_s
         total += rate.grant(tenant, now_s, share=1.0)
     assert total <= per_second * now_s + max(1.0, per_second * PACE_STEP_S) + 1e-6
+
+
+def shares(rate: LaneRate, names: str, round_s: float, seconds: float = 10.0) -> tuple[Counter[str], float]:
+    """What each gets that always wants more, asking once in each round in this order; and all in all a second."""
+    got, rounds = Counter[str](), round(seconds / round_s)
+    for number in range(rounds + round(1 / round_s)):
+        for name in names:
+            granted = rate.grant(name, number * round_s, share=1.0)
+            got[name] += granted if number * round_s >= 1 else 0
+        rate.note_round()
+    return got, got.total() / seconds
+
+
+@pytest.mark.parametrize("per_second", [10, 50, 200, 500])
+@pytest.mark.parametrize("round_s", [0.001, 0.01, 0.05, 0.1])
+@pytest.mark.parametrize("names", ["ab", "abcd", "abcdefghij"])
+def test_equal_backlogs_get_equal_parts_of_all_there_is(per_second: int, round_s: float, names: str) -> None:
+    """However fast the lane and whoever asks first in a round: equal to a fifth, and nothing of the rate is lost."""
+    got, total = shares(LaneRate(per_second), names, round_s)
+    assert total >= 0.95 * per_second
+    assert all(abs(got[name] * len(names) / got.total() - 1) <= 0.2 for name in names), got
+
+
+@pytest.mark.parametrize("per_second", [50, 500])
+def test_what_one_does_not_want_is_the_others(per_second: int) -> None:
+    """Beside a tenant that releases one fire a second, another gets the rest of the rate."""
+    rate, got = LaneRate(per_second), Counter[str]()
+    for tick in range(1_000):
+        if tick % 100 == 0:
+            granted = rate.grant("few", tick / 100, share=1.0)
+            rate.give_back("few", granted - 1)
+            got["few"] += 1
+        got["many"] += rate.grant("many", tick / 100, share=1.0)
+        rate.note_round()
+    assert got["few"] == 10
+    assert got["many"] >= 0.95 * (per_second - 1) * 10
+
+
+def test_slots_that_come_count_from_the_next_look_on() -> None:
+    """Somebody else may have counted them until now: what they would have brought since the last look is nobody's."""
+    rate = LaneRate(100)
+    assert rate.grant("acme", 0.0, share=0.1) == 1
+    assert rate.grant("acme", 1.0, share=1.0) == 2
+    assert rate.grant("acme", 1.5, share=1.0) == 20
 
 
 def test_slow_rounds_starve_nobody() -> None:
