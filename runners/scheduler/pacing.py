@@ -14,6 +14,8 @@ from fireledger.domain.limits import BACKFILL_RATE_DEFAULT, CATCH_UP_RATE_DEFAUL
 
 FORGOTTEN_AFTER_S = 1.0
 """For a tenant that did not ask for this long, and in a whole round, nothing is kept, and no place in the line."""
+SOON_S = FORGOTTEN_AFTER_S / 2
+"""A tenant with a backlog asks again within this, or in the next round: else it wants no more than it got."""
 STANDSTILL_S = FORGOTTEN_AFTER_S / 2
 """As this long at most counts a time in which nobody asked: who could not ask must not lose its place."""
 PACE_STEP_S = PACE_STEP / SECOND
@@ -32,13 +34,14 @@ class LaneRates:
 class _Asker:
     """A tenant that asks: when it last did, in seconds in which anybody did and in rounds, and what is kept for it.
 
-    ``taken`` runs behind the lane's flow to each tenant; what lies between is kept from the others while the tenant is
-    ``hungry``: it was refused, or used all that it got.
+    ``taken`` runs behind the lane's flow to each tenant; what lies between is kept from the others while the tenant
+    wants more: it asked twice in short order, and was refused or used all that it got (``hungry``).
     """
 
     busy_s: float
     round: int
     taken: float
+    again: bool = False
     hungry: bool = True
 
 
@@ -112,7 +115,7 @@ class LaneRate:
             passed_s, before = now_s - self._at_s, self._tokens
             self._full = max(1.0, self._per_second * share * PACE_STEP_S)
             self._tokens = min(self._full, before + passed_s * self._per_second * share)
-            self._flow += max(0.0, self._tokens - before) / max(1, self._hungry_count())
+            self._flow += max(0.0, self._tokens - before) / max(1, self._wanting_count())
             self._busy_s += min(passed_s, STANDSTILL_S)
         self._at_s = now_s
         for tenant in [tenant for tenant, asker in self._askers.items() if self._stays_away(asker)]:
@@ -120,11 +123,15 @@ class LaneRate:
             self._waiting.pop(tenant, None)
 
     def _note(self, tenant: str) -> _Asker:
-        asker = self._askers.setdefault(tenant, _Asker(self._busy_s, self._round, self._flow))
+        asker = self._askers.get(tenant)
+        if asker is None:
+            asker = self._askers[tenant] = _Asker(self._busy_s, self._round, self._flow)
+            return asker
+        if not self._wants_more(asker):
+            # What flowed in until now was divided between the others.
+            asker.taken = self._flow
+        asker.again, asker.hungry = self._soon(asker), True
         asker.busy_s, asker.round = self._busy_s, self._round
-        if not asker.hungry:
-            # What flowed in while it wanted nothing was the others'.
-            asker.hungry, asker.taken = True, self._flow
         return asker
 
     def _place(self, tenant: str, asker: _Asker) -> int:
@@ -132,22 +139,29 @@ class LaneRate:
         if tenant in self._waiting:
             return [*self._waiting].index(tenant)
         behind = sum(
-            other.hungry and other.taken < asker.taken
+            self._wants_more(other) and other.taken < asker.taken
             for name, other in self._askers.items()
             if name not in self._waiting
         )
         return len(self._waiting) + behind
 
-    def _hungry_count(self) -> int:
-        return sum(asker.hungry for asker in self._askers.values())
+    def _wanting_count(self) -> int:
+        return sum(map(self._wants_more, self._askers.values()))
 
     def _kept_from(self, asker: _Asker | None) -> float:
         """What is kept for the others. With more of them than the lane ever gathers, turns alone decide."""
-        others = [other for other in self._askers.values() if other.hungry and other is not asker]
+        others = [other for other in self._askers.values() if other is not asker and self._wants_more(other)]
         if len(others) >= self._full:
             return self._tokens
         most = self._full / (len(others) + 1)
         return sum(min(most, self._flow - other.taken) for other in others)
+
+    def _wants_more(self, asker: _Asker) -> bool:
+        return asker.hungry and asker.again and self._soon(asker)
+
+    def _soon(self, asker: _Asker) -> bool:
+        """Whether it asked so lately that it may be about to ask again."""
+        return self._busy_s - asker.busy_s <= SOON_S or self._round - asker.round <= 1
 
     def _stays_away(self, asker: _Asker) -> bool:
         return self._busy_s - asker.busy_s > FORGOTTEN_AFTER_S and self._round - asker.round > 1

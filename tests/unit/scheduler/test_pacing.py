@@ -105,6 +105,24 @@ def test_what_one_does_not_want_is_the_others(per_second: int) -> None:
     assert got["many"] >= 0.95 * (per_second - 1) * 10
 
 
+@pytest.mark.parametrize("round_s", [0.001, 0.01, 0.05])
+def test_many_that_ask_now_and_then_leave_the_rest_to_one_with_a_backlog(round_s: float) -> None:
+    """A hundred tenants with a fire a second each, all of it used, do not keep what they do not come for."""
+    rate, got, rounds = LaneRate(200), Counter[str](), round(10 / round_s)
+    for number in range(rounds):
+        now_s = number * round_s
+        for seldom in range(100):
+            if int(now_s - seldom / 100) > int(now_s - round_s - seldom / 100) and now_s > 1:
+                granted = rate.grant(f"seldom-{seldom}", now_s, share=1.0)
+                rate.give_back(f"seldom-{seldom}", max(0, granted - 1))
+                got["seldom"] += min(granted, 1)
+        if number % max(1, round(0.05 / round_s)) == 0:
+            got["many"] += rate.grant("many", now_s, share=1.0)
+        rate.note_round()
+    assert got["seldom"] >= 0.8 * 900, got
+    assert got["many"] >= 0.85 * (2_000 - 900), got
+
+
 def test_slots_that_come_count_from_the_next_look_on() -> None:
     """Somebody else may have counted them until now: what they would have brought since the last look is nobody's."""
     rate = LaneRate(100)
