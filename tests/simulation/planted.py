@@ -238,6 +238,7 @@ def first_comes_first() -> AbstractContextManager[object]:
     def grant(self: LaneRate, tenant: str, now_s: float, *, share: float) -> int:
         """No turns: those that wait are forgotten."""
         self.__dict__["_waiting"].clear()
+        self.__dict__["_askers"].clear()
         return rightly(self, tenant, now_s, share=share)
 
     return mock.patch.object(LaneRate, "grant", grant)
