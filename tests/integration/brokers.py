@@ -1,5 +1,6 @@
 """What the tests share that need a real broker: one to reach or to hurt, and a bare connection to it."""
 
+import os
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -46,6 +47,12 @@ class RunningBroker:
         """Address, name and password of a user of the table."""
         credentials = self.credentials(user)
         return Login(self.url, credentials.user, credentials.password)
+
+
+def cut_tail(folder: DataFolder, size: int) -> None:
+    """Take bytes off the end of the log's newest block, as a power loss would. Its broker must not run."""
+    blocks = sorted(folder.store_path.rglob("streams/LEDGER/msgs/*.blk"), key=lambda path: int(path.stem))
+    os.truncate(blocks[-1], blocks[-1].stat().st_size - size)
 
 
 async def answered(probe: Awaitable[bool]) -> bool:

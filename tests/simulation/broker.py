@@ -6,12 +6,12 @@ way after its sender has died.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar, cast
 
-from fireledger.runners.errors import BrokerUnavailable
+from fireledger.runners.errors import BrokerUnavailable, RolledBack
 from fireledger.runners.jetstream.buckets import Entry
 from fireledger.runners.jetstream.leader import Stored
 from fireledger.runners.jetstream.ledger import Append, Committed, Lost
@@ -55,6 +55,8 @@ class SimulatedBroker:
         """When each message was first sent, in true time, by its commit id."""
         self.on_store: list[Callable[[Stored], None]] = []
         """Called with each message as it is stored, before anybody can read it."""
+        self.on_loss: list[Callable[[], None]] = []
+        """Called when it is back without its newest messages."""
         self._now = now
         self._subjects: dict[str, list[_Occupied]] = {}
         self._keys: dict[str, _Held] = {}
@@ -78,6 +80,16 @@ class SimulatedBroker:
         """Answer again; everything that was stored is there."""
         self.up = True
         self._came_up.set()
+
+    def lose_tail(self, count: int) -> None:
+        """Come back without the newest messages, as after a power loss: their sequences are used again."""
+        self.go_down()
+        for stored in self.log[-count:]:
+            self._subjects[stored.subject].pop()
+        del self.log[-count:]
+        self.come_up()
+        for callback in (*self.on_loss,):
+            callback()
 
     async def wait_up(self) -> None:
         """Return once it is up."""
@@ -193,7 +205,7 @@ class Link:
     frozen: bool = False
     dead: bool = False
     _waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
-    _readers: list["SimulatedReader"] = field(default_factory=list["SimulatedReader"])
+    _cut_too: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def delay_s(self) -> float:
         """Draw one way's delay."""
@@ -225,8 +237,8 @@ class Link:
         self.dead = True
         self.trouble = Trouble()
         self.thaw()
-        for reader in self._readers:
-            reader.stop()
+        for stop in self._cut_too:
+            stop()
 
     async def ask(self, act: Callable[[], _T], timeout_s: float) -> _T:
         """Have the broker do something, and return its answer. Raises BrokerUnavailable when none came in time."""
@@ -274,7 +286,12 @@ class Link:
         if parcel.generation != self.broker.generation:
             _disconnect(parcel.answer)
             return
-        parcel.found = parcel.act()
+        try:
+            parcel.found = parcel.act()
+        except RolledBack as error:
+            if not parcel.answer.done():
+                parcel.answer.set_exception(error)
+            return
         loop = asyncio.get_running_loop()
         if self.trouble.lost_answers and self.random.random() < self.trouble.lost_answers:
             parcel.give_up_in_time(loop)
@@ -287,9 +304,9 @@ class Link:
         elif not parcel.answer.done():
             parcel.answer.set_result(cast("_T", parcel.found))
 
-    def follow(self, reader: "SimulatedReader") -> None:
-        """Tell the reader of what is stored from now on."""
-        self._readers.append(reader)
+    def on_cut(self, stop: Callable[[], None]) -> None:
+        """Have this called when the process dies."""
+        self._cut_too.append(stop)
 
 
 def _time_out(answer: "asyncio.Future[_T]") -> None:
@@ -300,172 +317,6 @@ def _time_out(answer: "asyncio.Future[_T]") -> None:
 def _disconnect(answer: "asyncio.Future[_T]") -> None:
     if not answer.done():
         answer.set_exception(BrokerUnavailable("the connection was lost"))
-
-
-ANSWER_TIMEOUT_S = 5.0
-DEADLINE_S = 30.0
-READ_TIMEOUT_S = 2.0
-RESEND_S_FIRST = 0.005
-RESEND_S_MAX = 0.2
-PLAIN_APPENDS_MAX = 10
-
-
-class SimulatedLedger:
-    """What ``runners.jetstream.ledger.Ledger`` is to its callers, on a simulated link."""
-
-    def __init__(self, link: Link, *, deadline_s: float = DEADLINE_S) -> None:
-        self.highest_seen = 0
-        self._link = link
-        self._broker = link.broker
-        self._deadline_s = deadline_s
-
-    def note_seen(self, sequence: int, digest: bytes = b"") -> None:
-        """Tell of a message read elsewhere."""
-        del digest
-        self.highest_seen = max(self.highest_seen, sequence)
-
-    async def head(self, subject: str) -> Stored | None:
-        """Return the newest message on a subject. Raises BrokerUnavailable."""
-        return await self._link.ask(lambda: self._broker.head(subject), READ_TIMEOUT_S)
-
-    async def last_sequence(self) -> int:
-        """Return the log's last sequence. Raises BrokerUnavailable."""
-        last = await self._link.ask(self._broker.last_sequence, READ_TIMEOUT_S)
-        self.note_seen(last)
-        return last
-
-    async def append(self, append: Append) -> Committed | Lost:
-        """Append one message; resend it until its outcome is certain. Raises BrokerUnavailable at the deadline."""
-        self._broker.note_sent(append.commit_id)
-        (outcome,) = await self._until_certain(lambda: [self._broker.store(append)])
-        self.note_seen(_sequence(outcome))
-        return outcome
-
-    async def append_many(self, appends: Sequence[Append]) -> list[Committed | Lost]:
-        """Append messages on different subjects, each by itself or all at once; outcomes in order."""
-        if len({append.subject for append in appends}) < len(appends):
-            raise ValueError("a subject occurs twice in one call; its messages depend on each other")
-        if len(appends) > PLAIN_APPENDS_MAX:
-            for append in appends:
-                self._broker.note_sent(append.commit_id)
-            # Losers are taken out of a batch and the rest goes in together: as if stored one after the other at once.
-            outcomes = await self._until_certain(lambda: [self._broker.store(append) for append in appends])
-            for outcome in outcomes:
-                self.note_seen(_sequence(outcome))
-            return outcomes
-        if len(appends) == 1:
-            return [await self.append(appends[0])]
-        found = await asyncio.gather(*(self.append(append) for append in appends), return_exceptions=True)
-        good: list[Committed | Lost] = []
-        for each in found:
-            if isinstance(each, BaseException):
-                raise each
-            good.append(each)
-        return good
-
-    async def _until_certain(self, act: Callable[[], list[Committed | Lost]]) -> list[Committed | Lost]:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._deadline_s
-        pause_s = RESEND_S_FIRST
-        while (left_s := deadline - loop.time()) > 0:
-            try:
-                return await self._link.ask(act, min(left_s, ANSWER_TIMEOUT_S))
-            except BrokerUnavailable:
-                await wait(min(pause_s, max(0.0, deadline - loop.time())))
-                pause_s = min(pause_s * 2, RESEND_S_MAX)
-        raise BrokerUnavailable("the outcome of the append is unknown", hint="send the same again to learn it")
-
-
-class SimulatedReader:
-    """What ``PullReader`` is to its callers: every message once and in order, some time after it was stored."""
-
-    def __init__(self, link: Link, *, after: int = 0) -> None:
-        self.position = after
-        self._link = link
-        self._frontier = after
-        self._scheduled = False
-        self._wake = asyncio.Event()
-        self._closed = False
-        link.follow(self)
-        link.broker.on_store.append(self._on_store)
-        if link.broker.last_sequence() > after:
-            self._expect()
-
-    async def batches(self) -> AsyncGenerator[list[Stored], None]:
-        """Yield what has arrived, until the reader is closed."""
-        while not self._closed:
-            self._wake.clear()
-            if self._frontier > self.position:
-                batch = self._link.broker.log[self.position : self._frontier]
-                self.position = self._frontier
-                yield batch
-            else:
-                await self._wake.wait()
-
-    async def close(self) -> None:
-        """End the reader."""
-        self.stop()
-
-    def stop(self) -> None:
-        """End the reader at once."""
-        if not self._closed:
-            self._closed = True
-            self._link.broker.on_store.remove(self._on_store)
-            self._wake.set()
-
-    def _on_store(self, stored: Stored) -> None:
-        del stored
-        self._expect()
-
-    def _expect(self) -> None:
-        """One delivery is on its way at a time; it brings all that is stored when it arrives."""
-        if self._scheduled or self._closed:
-            return
-        self._scheduled = True
-        delay_s = self._link.delay_s()
-        if self._link.trouble.read_delay_s:
-            delay_s += self._link.random.uniform(0.0, 1.0) * self._link.trouble.read_delay_s
-        self._link.later(delay_s, self._deliver)
-
-    def _deliver(self) -> None:
-        self._scheduled = False
-        if self._closed:
-            return
-        if not self._link.broker.up:
-            self._expect()
-            return
-        self._frontier = self._link.broker.last_sequence()
-        self._wake.set()
-
-
-class SimulatedBucket:
-    """What ``Bucket`` is to its callers."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._broker = link.broker
-
-    async def get(self, key: str) -> Entry | None:
-        """Return a key's entry, or None. Raises BrokerUnavailable."""
-        return await self._link.ask(lambda: self._broker.get(key), READ_TIMEOUT_S)
-
-    async def put_if(self, key: str, value: bytes, revision: int) -> int | None:
-        """Set a key if its revision is still this one; None when lost. Raises BrokerUnavailable when unknown."""
-        return await self._link.ask(lambda: self._broker.put_if(key, value, revision), READ_TIMEOUT_S)
-
-    async def delete_if(self, key: str, revision: int) -> bool:
-        """Delete a key if its revision is still this one. Raises BrokerUnavailable when unknown."""
-        return await self._link.ask(lambda: self._broker.delete_if(key, revision), READ_TIMEOUT_S)
-
-    async def entries(self, prefix: str = "") -> list[Entry]:
-        """Return the entries whose keys begin with ``prefix``. Raises BrokerUnavailable."""
-        return await self._link.ask(lambda: self._broker.entries(prefix), READ_TIMEOUT_S)
-
-
-def _sequence(outcome: Committed | Lost) -> int:
-    if isinstance(outcome, Committed):
-        return outcome.sequence
-    return 0 if outcome.rival is None else outcome.rival.sequence
 
 
 async def wait(seconds: float) -> None:

@@ -36,6 +36,7 @@ Invariant = Literal[
     "late-page-harmless",
     "answer-true",
     "same-fold",
+    "rolled-back",
     "due-rows",
     "drains",
 ]

@@ -31,7 +31,8 @@ from fireledger.runners.lease_plan import EXPIRY_S, RENEWAL_S
 from fireledger.runners.leases import LeaseKind, PartitionLeases
 from fireledger.runners.scheduler.pacing import LaneRates
 from fireledger.runners.scheduler.scheduler import Scheduler
-from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader, Trouble
+from tests.simulation.broker import Link, SimulatedBroker, Trouble
+from tests.simulation.clients import SimulatedBucket, SimulatedLedger, SimulatedReader
 from tests.simulation.executors import ExecutorConnection, Executors, SimulatedHttpTarget
 
 PARTITION_COUNT = 4
@@ -163,6 +164,8 @@ class Node:
     ownership: "Insistent | None" = None
     partition_count: int = 0
     """Of the present process."""
+    ended: Callable[[str, BaseException], None] | None = None
+    """Takes the runner's name and what it ended with, where that does not end the run."""
     link: Link = field(init=False)
     time: NodeTime = field(init=False)
     clock: SystemClock = field(init=False)
@@ -222,7 +225,11 @@ class Node:
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
             assert error is not None
-            self.around.failed(error)
+            if self.ended is None:
+                self.around.failed(error)
+            else:
+                self._task = None
+                self.ended(self.runner_id, error)
 
     async def work(self, stop: asyncio.Event) -> None:
         """Run the runner until ``stop``."""

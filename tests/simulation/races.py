@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from fireledger.domain.commands import CreateTrigger, DeleteTrigger, ReleaseFire, SetCeiling
 from fireledger.domain.identifiers import FireKey
-from fireledger.domain.instants import HOUR, SECOND, Instant
+from fireledger.domain.instants import HOUR, MILLISECOND, SECOND, Instant
 from fireledger.domain.state import Ceiling, OpenFire
 from tests.simulation.broker import wait
 from tests.simulation.executors import Report
@@ -37,10 +37,18 @@ def back(nodes: Iterable[Node]) -> None:
 
 async def command_race(world: "World") -> None:
     """Several commands meet the same due instant."""
-    await world.until_next_due()
+    await _until_next_due(world)
     for _ in range(world.random.choice((1, 2, 4))):
         world.command_soon()
         await wait(world.random.choice((0.0, 0.001, 0.01)))
+
+
+async def _until_next_due(world: "World") -> None:
+    """Return a few milliseconds around what is due in the next seconds, else around the next whole second."""
+    left = world.oracle.next_release(world.now() + 10 * SECOND) - world.now()
+    if not (world.pace.skipping and 0 < left < 10 * SECOND):
+        left = SECOND - world.now() % SECOND
+    await wait(max(0.0, (left + world.random.randint(-10, 40) * MILLISECOND) / SECOND))
 
 
 async def period_unseen(world: "World") -> None:

@@ -29,6 +29,7 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.quiet import AWAKE_BEFORE, SKIPPED_MIN, quiet_until
 from tests.simulation.report import Failed, Report
 from tests.simulation.rush import RUSHED, fall_behind, rushed
+from tests.simulation.tail import lose_tail
 from tests.simulation.virtual_time import run_virtually
 from tests.simulation.workload import DENSE, REAL, STARTS, Pace, Workload
 
@@ -89,7 +90,7 @@ class World:
         ]
         self.control = ControlNode("control-a", around, "accept")
         self.nodes: list[Node] = [*self.schedulers, *self.dispatchers, self.control]
-        self.broker.on_store.append(self._stored)
+        self.broker.on_store.append(self.stored)
         self._faults: set[asyncio.Task[None]] = set()
         self._commands: set[asyncio.Task[None]] = set()
         self._request_count = 0
@@ -137,7 +138,8 @@ class World:
 
         return watched
 
-    def _stored(self, message: Stored) -> None:
+    def stored(self, message: Stored) -> None:
+        """Have the oracle look at a message as it is stored."""
         self._watched(self.oracle.stored)(message, self.now())
 
     async def pass_time(self, seconds: float) -> None:
@@ -182,8 +184,10 @@ class World:
         await self._heal()
         await self._settle()
         self.look()
+        report = self._reported()
+        await lose_tail(self)
         await self.end()
-        return self._reported()
+        return report
 
     async def _open(self) -> None:
         """Tenants and the first triggers, before anything goes wrong."""
@@ -440,13 +444,6 @@ class World:
             await self.do(tenant, command)
         except (AssertionError, LookupError) as error:
             self.fail(error)
-
-    async def until_next_due(self) -> None:
-        """Return a few milliseconds around what is due in the next seconds, else around the next whole second."""
-        left = self.oracle.next_release(self.now() + 10 * SECOND) - self.now()
-        if not (self.pace.skipping and 0 < left < 10 * SECOND):
-            left = SECOND - self.now() % SECOND
-        await wait(max(0.0, (left + self.random.randint(-10, 40) * MILLISECOND) / SECOND))
 
     async def outage(self, seconds: float) -> None:
         """Let an outage of every scheduler pass, unless one is started meanwhile; what is quiet of it is skipped."""

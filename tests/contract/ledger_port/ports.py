@@ -1,6 +1,8 @@
 """The log, its reader and the bucket as their callers know them, and what the contract is run on."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +18,9 @@ from fireledger.runners.jetstream.leader import Stored
 from fireledger.runners.jetstream.ledger import Append, Committed, Ledger, Lost
 from fireledger.runners.jetstream.provisioning import provision
 from fireledger.runners.jetstream.reader import Checkpoint, PullReader
-from tests.simulation.broker import Link, SimulatedBroker, SimulatedBucket, SimulatedLedger, SimulatedReader
+from tests.integration.brokers import cut_tail
+from tests.simulation.broker import Link, SimulatedBroker
+from tests.simulation.clients import SimulatedBucket, SimulatedLedger, SimulatedReader
 
 
 class LedgerPort(Protocol):
@@ -90,6 +94,10 @@ class Ports(Protocol):
         """The bucket of leases."""
         ...
 
+    async def lose_tail(self) -> None:
+        """Have the broker come back without its newest messages, of which there are at least ten."""
+        ...
+
 
 class SimulatedPorts:
     """The broker of the simulation, on an ordinary event loop."""
@@ -110,12 +118,17 @@ class SimulatedPorts:
         """The bucket, on a link of its own."""
         return SimulatedBucket(Link(self._broker, self._random))
 
+    async def lose_tail(self) -> None:
+        """Lose five."""
+        self._broker.lose_tail(5)
+
 
 class RealPorts:
     """A real broker."""
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
+    def __init__(self, process: EmbeddedBroker) -> None:
+        self._process = process
+        self._login = _login(process, "scheduler")
         self._opened: list[BrokerConnection] = []
 
     async def _connection(self) -> BrokerConnection:
@@ -134,6 +147,13 @@ class RealPorts:
         """The bucket, on a connection of its own."""
         return Bucket(await self._connection(), "leases")
 
+    async def lose_tail(self) -> None:
+        """Kill it, cut its store, and start it again."""
+        os.kill(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        cut_tail(self._process.folder, 1_000)
+        await self._process.restart()
+
     async def close(self) -> None:
         """Close every connection."""
         await asyncio.gather(*(connection.close() for connection in self._opened))
@@ -148,7 +168,7 @@ async def real_ports(path: Path) -> AsyncGenerator[Ports, None]:
     await process.start()
     try:
         await provision(_login(process, "admin"), tenants=())
-        ports = RealPorts(_login(process, "scheduler"))
+        ports = RealPorts(process)
         yield ports
         await ports.close()
     finally:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from fireledger.runners.clock import realtime
+from fireledger.runners.errors import RolledBack
 from fireledger.runners.jetstream.leader import Stored
 from fireledger.runners.jetstream.ledger import Append, Committed, Lost
 from tests.contract.ledger_port.ports import LedgerPort, Ports
@@ -151,6 +152,34 @@ async def test_a_reader_resumes_behind_a_sequence(ports: Ports) -> None:
     ledger = await ports.ledger()
     await filled(ledger, 6)
     assert [message.sequence for message in await read(ports, 6, after=4)] == [5, 6]
+
+
+async def test_a_lost_tail_stops_whoever_saw_it(ports: Ports) -> None:
+    """Writer and reader raise, also once others use the sequences again; who saw nothing of it goes on."""
+    ledger = await ports.ledger()
+    reader = await ports.reader()
+    appends = [Append(f"book.1.n{number}", b"x" * 200, f"c{number}", 0) for number in range(20)]
+    for append in appends:
+        assert isinstance(await ledger.append(append), Committed)
+    batches, position = reader.batches(), 0
+    async with asyncio.timeout(30):
+        while position < len(appends):
+            position = (await anext(batches))[-1].sequence
+    await ports.lose_tail()
+    stranger = await ports.ledger()
+    left = await stranger.last_sequence()
+    assert left < len(appends)
+    with pytest.raises(RolledBack):
+        await ledger.last_sequence()
+    for number in range(30):
+        assert isinstance(await stranger.append(Append(f"book.2.n{number}", b"y", f"s{number}", 0)), Committed)
+    with pytest.raises(RolledBack):
+        await ledger.append(Append("book.1.new", b"z", "z", 0))
+    with pytest.raises(RolledBack):
+        async with asyncio.timeout(30):
+            await anext(batches)
+    await reader.close()
+    assert [stored.sequence for stored in await read(ports, left + 30)] == [*range(1, left + 31)]
 
 
 async def test_keys_are_set_by_revision(ports: Ports) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -11,23 +10,17 @@ from fireledger.runners.errors import RolledBack
 from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.ledger import Append, Committed, Ledger
 from fireledger.runners.jetstream.reader import Checkpoint, PullReader
-from tests.integration.brokers import RunningBroker
+from tests.integration.brokers import RunningBroker, cut_tail
 from tests.integration.ledger.books import Book, Connect, books
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio]
-
-
-def cut_tail(broker: RunningBroker, size: int) -> None:
-    """Take bytes off the end of the newest message block, as a power loss would."""
-    blocks = sorted(Path(broker.folder.store_path).rglob("streams/LEDGER/msgs/*.blk"), key=lambda p: int(p.stem))
-    os.truncate(blocks[-1], blocks[-1].stat().st_size - size)
 
 
 async def lose_tail(broker: RunningBroker, connection: BrokerConnection) -> None:
     """Kill the broker, cut its store, start it, and wait for the connection."""
     os.kill(broker.pid, signal.SIGKILL)
     await broker.process.wait()
-    cut_tail(broker, 1_000)
+    cut_tail(broker.folder, 1_000)
     await broker.process.restart()
     assert await connection.wait_connected(5)
 

@@ -14,7 +14,7 @@ from fireledger.runners.errors import ExitStatus
 from fireledger.runners.jetstream.connection import BrokerConnection
 from fireledger.runners.jetstream.ledger import Ledger
 from fireledger.runners.jetstream.topology import LEDGER
-from tests.integration.brokers import RunningBroker, answered
+from tests.integration.brokers import RunningBroker, answered, cut_tail
 from tests.integration.races.processes import RUNNERS, WITHIN_S, running
 from tests.integration.scheduler.harness import opened_desk
 from tests.integration.system.system import System, end
@@ -28,12 +28,6 @@ BOOKS = tuple(f"t{number}" for number in range(4))
 STRANGERS = 40
 """Books of others that fill the sequences again."""
 STOPPED = {"RolledBack", "LogGap"}
-
-
-def cut_tail(folder: DataFolder, size: int) -> None:
-    """Take bytes off the end of the newest message block, as a power loss would."""
-    blocks = sorted(Path(folder.store_path).rglob(f"streams/{LEDGER}/msgs/*.blk"), key=lambda path: int(path.stem))
-    os.truncate(blocks[-1], blocks[-1].stat().st_size - size)
 
 
 def flip_bit(folder: DataFolder, size: int) -> None:
