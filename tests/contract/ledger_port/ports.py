@@ -21,6 +21,7 @@ from fireledger.runners.jetstream.reader import Checkpoint, PullReader
 from tests.integration.brokers import cut_tail
 from tests.simulation.broker import Link, SimulatedBroker
 from tests.simulation.clients import SimulatedBucket, SimulatedLedger, SimulatedReader
+from tests.waiting import PATIENCE_S
 
 
 class LedgerPort(Protocol):
@@ -148,11 +149,12 @@ class RealPorts:
         return Bucket(await self._connection(), "leases")
 
     async def lose_tail(self) -> None:
-        """Kill it, cut its store, and start it again."""
+        """Kill it, cut its store, start it again, and wait until all are connected."""
         os.kill(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         cut_tail(self._process.folder, 1_000)
         await self._process.restart()
+        assert all(await asyncio.gather(*(each.wait_connected(PATIENCE_S) for each in self._opened)))
 
     async def close(self) -> None:
         """Close every connection."""
