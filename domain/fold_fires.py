@@ -116,12 +116,12 @@ def attempt_observed(draft: Draft, entry: e.AttemptObserved) -> None:
     if trigger is None:
         return
     fires = draft.fires(entry.trigger)
-    fire = _at_attempt(fires, entry, entry.attempt)
+    fire = fires.open.get(fire_id(entry))
     if entry.record == "started":
-        if fire is not None:
+        if fire is not None and fire.attempt == entry.attempt:
             fires.open[fire_id(entry)] = replace(fire, started_at=max(entry.stamped_at, fire.started_at or 0))
         return
-    if fire is None or (fire.deadline is not None and entry.stamped_at >= fire.deadline):
+    if fire is None or fire.late(entry.attempt, entry.result, entry.stamped_at):
         draft.late_count += 1
     if entry.cost:
         if trigger.ceilings:

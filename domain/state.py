@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from .definition import Definition, Fold, Gap, TenantSettings
-from .entries import FireCause, FireDecided, GrantKind, Lane, OnResume, Period, Span
+from .entries import FireCause, FireDecided, GrantKind, Lane, OnResume, Period, ResultKind, Span
 from .recurrence.schedule import Schedule
 
 
@@ -89,6 +89,15 @@ class OpenFire(msgspec.Struct, frozen=True, kw_only=True):
         if self.started_at is None or self.held or self.retry_at is not None:
             return None
         return self.started_at + self.outcome_window
+
+    def late(self, attempt: int, result: ResultKind | None, stamped_at: int) -> bool:
+        """Whether an answer of that attempt comes too late to change what is decided of the fire.
+
+        A later attempt was released, the outcome window was over, or it asks for a person who has answered already.
+        """
+        asks_again = self.let_go and result == "held"
+        over = self.deadline is not None and stamped_at >= self.deadline
+        return self.attempt != attempt or asks_again or over
 
 
 class WaitingFire(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,8 @@ _log = get_log("outcomes")
 class Recorded:
     """A report is in the log. ``repeated``: it was there already; ``late``: it changes nothing decided.
 
-    The latter because its fire had ended, its outcome window was over, or a later attempt had been released.
+    The latter because its fire had ended, its outcome window was over, a later attempt had been released, or it asks
+    for a person who has let the fire go on.
     """
 
     repeated: bool
@@ -246,11 +247,7 @@ class OutcomeReports:
 
     def _note(self, record: AttemptReported, stamped_at: int) -> None:
         fire = self._open_fire(record.fire)
-        late = (
-            fire is None
-            or fire.attempt != record.attempt
-            or (fire.deadline is not None and stamped_at >= fire.deadline)
-        )
+        late = fire is None or fire.late(record.attempt, record.result, stamped_at)
         self._memory.note(record, late=late)
         report = self._waiting.pop(_digest(record), None)
         if report is not None:

@@ -19,7 +19,11 @@ Owner = str | None
 
 @dataclass
 class Fire:
-    """What the entries said of one fire: ``pending`` is when its next attempt may be released."""
+    """What the entries said of one fire: ``pending`` is when its next attempt may be released.
+
+    ``let_go``: a person asked for that attempt. ``orphaned``: its trigger was deleted. ``window`` is the outcome window
+    since its last release.
+    """
 
     lane: e.Lane
     cause: e.FireCause
@@ -28,6 +32,18 @@ class Fire:
     ended: str = ""
     held: bool = False
     pending: int | None = None
+    let_go: bool = False
+    orphaned: bool = False
+    window: int = 0
+    started_at: int | None = None
+
+    def late(self, entry: e.AttemptObserved) -> bool:
+        """Whether an answer comes after all that it could change was decided."""
+        if not _open(self) or self.attempt != entry.attempt:
+            return True
+        if self.held or self.pending is not None:
+            return self.let_go and entry.result == "held"
+        return self.started_at is not None and entry.stamped_at >= self.started_at + self.window
 
 
 @dataclass
@@ -79,6 +95,7 @@ class Witness:
         self.paces: dict[e.Lane, Pace] = defaultdict(Pace)
         self.unmarked = Pace()
         self.backfills: dict[str, tuple[Pace, list[FireName]]] = {}
+        self.late_count = 0
         self._now = 0
         self._inputs: PageInputs | None = None
         self._nothing: set[Owner] = set()
@@ -165,6 +182,8 @@ class Witness:
                     name[0] == entry.trigger and not fire.ended and (fire.attempt == 0 or fire.pending is not None)
                     for name, fire in self.fires.items()
                 )
+                for name, fire in self.fires.items():
+                    fire.orphaned |= name[0] == entry.trigger
             case _:
                 pass
 
@@ -279,7 +298,9 @@ class Witness:
             assert not [key for key, each in self.fires.items() if key[0] == trigger and _open(each)]
         for owner in (trigger, None):
             assert all(spent < amount for _, spent, amount in self._ceilings(owner))
-        fire.attempt, fire.pending = entry.attempt, None
+        assert not fire.orphaned, "what a deletion left open gets no further attempt"
+        fire.attempt, fire.pending, fire.let_go = entry.attempt, None, False
+        fire.window, fire.started_at = self.definitions[trigger].outcome_window, None
         self._paced(name, entry)
 
     def _paced(self, name: FireName, entry: e.FireReleased) -> None:
@@ -302,9 +323,12 @@ class Witness:
         return self._shedding_level() >= border
 
     def _observed(self, name: FireName, entry: e.AttemptObserved) -> None:
-        if entry.record == "started":
-            return
         fire = self.fires.get(name)
+        if entry.record == "started":
+            if fire is not None and fire.attempt == entry.attempt:
+                fire.started_at = max(entry.stamped_at, fire.started_at or 0)
+            return
+        self.late_count += fire is None or fire.late(entry)
         if fire is not None and _open(fire) and fire.attempt == entry.attempt:
             self._results[name].append(entry)
         for (owner, _), spending in self.spending.items():
@@ -319,15 +343,18 @@ class Witness:
                 assert entry.attempt == fire.attempt + 1
                 assert not fire.held
                 assert fire.pending is None
+                assert not fire.orphaned
                 retry = self.definitions[entry.trigger].retry
                 assert fire.attempt < retry.attempts
                 assert any(_follows(entry.at, retry, fire.attempt, result) for result in self._results[name])
                 fire.pending = entry.at
             case e.FireHeld():
+                assert not fire.let_go, "a person has answered that attempt"
                 fire.held, fire.pending = True, None
             case e.HeldFireReleased():
                 assert fire.held
-                fire.held, fire.pending = False, self._now
+                assert not fire.orphaned
+                fire.held, fire.pending, fire.let_go = False, self._now, True
             case e.FireFinished():
                 assert entry.attempt == fire.attempt
                 assert entry.outcome != "unknown" or not (fire.held or fire.pending is not None)

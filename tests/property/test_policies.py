@@ -127,6 +127,10 @@ class World:
                 self.book.when(TICK, at=self.at, quarantine=(Quarantine(name, "broken"),))
             case "release" | "cancel":
                 self.about_a_fire(action)
+            case "delete":
+                self.ask(self.command(action, name))
+                if number % 2:
+                    self.ask(create(action.definition, name))
             case _:
                 self.ask(self.command(action, name))
 
@@ -197,6 +201,18 @@ class World:
         trigger, scheduled, sequence = wanted[action.number % len(wanted)]
         make = c.ReleaseFire if action.verb == "release" else c.CancelFire
         self.ask(make(trigger=trigger, scheduled=scheduled, sequence=sequence, by="someone"))
+        if action.number % 2:
+            self.told_again(trigger, scheduled, sequence)
+
+    def told_again(self, trigger: str, scheduled: int, sequence: int) -> None:
+        """The executor says once more that it waits for a person, just after one has decided."""
+        state = self.book.state.triggers.get(trigger)
+        fires = (
+            [fire for fire in state.open if (fire.scheduled, fire.sequence) == (scheduled, sequence)] if state else []
+        )
+        for fire in fires:
+            _, told = self.records(trigger, fire, fire.attempt, "held", 0)
+            self.book.when(TICK, at=self.at, observed=(told,), as_of_read_at=self.at)
 
     def observe(self, number: int) -> None:
         """Observe starts and results of some open fires, now and then of an older attempt."""
@@ -328,6 +344,7 @@ def test_the_witness_finds_nothing(world: World) -> None:
         assert trigger.fired_count == witness.fired_counts[trigger.name]
         assert _spent(trigger.ceilings) == witness.spent(trigger.name) or trigger.deleted
     assert _spent(world.book.state.ceilings) == witness.spent(None)
+    assert world.book.state.late_count == witness.late_count
     for fire in witness.fires.values():
         event(f"{fire.cause} {fire.ended or 'goes on'}")
 

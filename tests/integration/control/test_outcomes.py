@@ -233,6 +233,22 @@ async def test_a_held_fire_succeeds_when_that_is_reported(whole: Whole) -> None:
     assert (row.outcome, row.cost, row.attempts) == ("succeeded", 5, 1)
 
 
+async def test_held_again_after_a_person_let_it_go_on_is_late(whole: Whole) -> None:
+    """While the pause keeps the next attempt back: recorded, answered as late, counted, and not held again."""
+    key = await whole.fire()
+    assert (await whole.post(_report(key, "held", message="needs approval"))).body["value"] == _RECORDED
+    await whole.row_has(lambda row: row.state == "held", what="the fire is held")
+    # Asked again while it is held: that changes nothing, and is not too late.
+    assert (await whole.post(_report(key, "held", message="still there?"))).body["value"] == _RECORDED
+    await whole.client.ask("control.trigger.pause", {"tenant": "acme", "trigger": key.trigger})
+    await whole.client.ask("control.fires.release", {"tenant": "acme", "key": str(key), "by": "someone"})
+    assert await whole.post(_report(key, "held", message="hello?")) == Told(200, {"ok": True, "value": _LATE})
+    await until(lambda: whole.control.model.book("acme").state.late_count == 1, timeout_s=10, what="it is observed")
+    (fire,) = whole.control.model.book("acme").state.triggers[key.trigger].open
+    assert (fire.held, fire.let_go, fire.attempt) == (False, True, 1)
+    assert (whole.row().state, whole.row().attempts) == ("fired", 1)
+
+
 async def test_a_report_after_unknown_is_recorded_and_changes_nothing(whole: Whole) -> None:
     """The outcome window ends the fire; what comes then is answered as late, and its cost counts."""
     key = await whole.fire(outcome_window="1s")

@@ -5,13 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from fireledger.domain import entries as e
-from fireledger.domain.commands import ReleaseFire
+from fireledger.domain.commands import CancelFire, ReleaseFire
 from fireledger.domain.instants import MINUTE, parse_instant
 from fireledger.domain.rejections import RejectionCode
-from tests.unit.domain.given import DELETE, TICK, Given, create, cron, result, started
+from tests.unit.domain.given import DELETE, PAUSE, TICK, Given, create, cron, result, started
 
 TEN = parse_instant("2026-11-30T10:00:00Z")
 RELEASE = ReleaseFire(trigger="t", scheduled=TEN, sequence=0, by="someone")
+CANCEL = CancelFire(trigger="t", scheduled=TEN, sequence=0, by="someone")
 KINDS: tuple[e.ResultKind, ...] = ("succeeded", "final", "retryable", "timeout", "held", "accepted")
 NOTHING = ("", "", "", "", "", "")
 
@@ -31,6 +32,13 @@ def second_under_way(book: Given) -> Given:
     """Attempt 2 is under way."""
     book.given(TICK, at="10:05:00")
     return book.when(TICK, at="10:05:02", observed=(started("10:00:00", "10:05:01", 12, attempt=2),))
+
+
+def second_answered(book: Given, kind: e.ResultKind) -> Given:
+    """Attempt 2 was answered so."""
+    return second_under_way(book).when(
+        TICK, at="10:05:05", observed=(result("10:00:00", "10:05:04", 13, kind, attempt=2),)
+    )
 
 
 def let_go() -> Given:
@@ -54,7 +62,20 @@ TABLE: dict[str, tuple[Callable[[], Given], tuple[str, ...]]] = {
     "let go by a person": (let_go, ENDS),
     "the second attempt is under way": (lambda: second_under_way(answered("retryable")), NOTHING),
     "the second attempt is under way, let go": (lambda: second_under_way(let_go()), NOTHING),
+    "the second attempt waits for a retry": (lambda: second_answered(answered("retryable"), "timeout"), NOTHING),
+    "the second attempt is held": (lambda: second_answered(answered("retryable"), "held"), NOTHING),
+    "the second attempt is held, let go before": (lambda: second_answered(let_go(), "held"), NOTHING),
+    "the second attempt is let go": (
+        lambda: second_answered(let_go(), "held").given(RELEASE, at="10:05:10"),
+        NOTHING,
+    ),
     "finished": (lambda: answered("final"), NOTHING),
+    "cancelled while held": (lambda: answered("held").given(CANCEL, at="10:04:00"), NOTHING),
+    "cancelled while a retry waits": (lambda: answered("timeout").given(CANCEL, at="10:04:00"), NOTHING),
+    "ended with the deletion while a retry waits": (
+        lambda: orphaned(answered("timeout"), created_again=True),
+        NOTHING,
+    ),
     "deleted": (
         lambda: orphaned(under_way(), created_again=False),
         ("succeeded", "failed", "failed", "unknown", "held", ""),
@@ -65,6 +86,13 @@ TABLE: dict[str, tuple[Callable[[], Given], tuple[str, ...]]] = {
     ),
     "deleted and created again while held": (lambda: orphaned(answered("held"), created_again=True), ENDS),
 }
+
+
+LATE: dict[str, tuple[e.ResultKind, ...]] = {
+    **{state: KINDS for state, (_, wanted) in TABLE.items() if wanted == NOTHING},
+    "let go by a person": ("held",),
+}
+"""The answers that are counted as late, all where none means anything; those of the other states are not."""
 
 
 def conclusion(book: Given) -> str:
@@ -88,8 +116,37 @@ def test_what_an_answer_of_the_first_attempt_means(state: str) -> None:
     make, wanted = TABLE[state]
     for kind, word in zip(KINDS, wanted, strict=True):
         book = make()
+        before = book.state.late_count
         book.when(TICK, at="10:06:00", observed=(result("10:00:00", "10:05:30", 20, kind),))
         assert (kind, conclusion(book)) == (kind, word)
+        assert (kind, book.state.late_count - before) == (kind, int(kind in LATE.get(state, ())))
+
+
+@pytest.mark.parametrize("state", TABLE)
+@pytest.mark.parametrize("first", KINDS)
+def test_of_two_answers_on_one_page_the_second_means_what_it_would_alone(state: str, first: e.ResultKind) -> None:
+    """Observed together or one after the other, two answers of an attempt lead to the same conclusions."""
+    make, _ = TABLE[state]
+    for second in KINDS:
+        records = (result("10:00:00", "10:05:30", 20, first), result("10:00:00", "10:05:31", 21, second))
+        together, apart = stopped(make()), stopped(make())
+        together.when(TICK, at="10:06:00", observed=records)
+        found = conclusions(together)
+        apart.when(TICK, at="10:06:00", observed=records[:1])
+        wanted = conclusions(apart)
+        apart.when(TICK, at="10:06:00", observed=records[1:])
+        assert found == wanted + conclusions(apart), second
+        assert together.trigger().open == apart.trigger().open, second
+
+
+def stopped(book: Given) -> Given:
+    """Nothing is released in the trigger, if there is one."""
+    return book if book.state.live("t") is None else book.given(PAUSE, at="10:05:59")
+
+
+def conclusions(book: Given) -> list[e.BookEntry]:
+    """All that the last page concludes."""
+    return [each for each in book.entries() if isinstance(each, e.FireFinished | e.FireHeld | e.RetryScheduled)]
 
 
 @pytest.mark.parametrize("state", ["under way", "accepted", "deleted", "deleted and created again"])
