@@ -48,9 +48,10 @@ class FireRow:
     """One fire, or one run of instants that did not fire. Instants in microseconds since the epoch.
 
     ``decided`` and ``released`` are the broker's timestamps of the pages that say so, ``dispatched`` that of the last
-    ``started`` record of the first attempt, ``finished`` that of the result, or of the page that closed the outcome
-    window. ``state`` is ``waiting`` (decided and not released yet), ``fired``, ``held`` (a person is waited for) or why
-    it did not fire; ``outcome`` is None until the book has one, while ``result`` is what the last attempt gave.
+    ``started`` record of the first attempt, ``finished`` that of the result, or of the page that ended the fire without
+    one. ``state`` is ``waiting`` (decided and not released yet), ``fired``, ``held`` (a person is waited for) or why it
+    did not fire; ``outcome`` is None until the book has one, while ``result`` is what the present attempt gave.
+    ``attempts`` is the last one that was started, ``attempt`` the last one that was released if there were several.
     ``retry_at`` is when the next attempt is due, while one waits. ``cost`` is the sum of what the executor reported,
     late or not. ``merged`` counts the local times that new time-zone data moved onto this instant after its decision.
     ``changed`` orders all changes of all rows.
@@ -72,6 +73,7 @@ class FireRow:
     dispatched: int | None = None
     finished: int | None = None
     attempts: int = 0
+    attempt: int = 0
     duplicates: int = 0
     result: str | None = None
     outcome: str | None = None

@@ -160,6 +160,8 @@ class FireRows:
             row = self._decided(tenant, entry, stamped_at)
         row.state, row.retry_at = "fired", None
         row.released = row.released or stamped_at
+        if entry.attempt > 1:
+            row.attempt, row.result, row.message, row.finished = entry.attempt, None, "", None
         self._put(row)
 
     def _resolved(self, tenant: str, entry: e.InstantsResolved, state: State, stamped_at: int) -> None:
@@ -206,6 +208,7 @@ class FireRows:
         match entry:
             case e.FireHeld():
                 row.state, row.outcome, row.message, row.retry_at = "held", "held", entry.message, None
+                row.finished = None
             case e.HeldFireReleased():
                 row.state, row.outcome, row.retry_at, row.finished = "fired", None, stamped_at, None
             case e.RetryScheduled():
@@ -216,10 +219,10 @@ class FireRows:
         row = self._find(tenant, entry)
         if row is None:
             return
+        if row.finished is None or row.result is None or _ends_by_itself(row, entry):
+            row.finished = stamped_at
         row.state, row.retry_at = "fired", None
         row.outcome, row.outcome_cause = entry.outcome, entry.cause
-        if row.finished is None or row.result is None:
-            row.finished = stamped_at
         self._put(row)
 
     def _brought_back(self, entry: e.RollbackRecorded, state: State) -> None:
@@ -259,6 +262,15 @@ class FireRows:
 
 _ENDING = frozenset({"succeeded", "retryable", "final", "timeout"})
 """Results after which nothing more comes from that attempt."""
+_ENDING_NO_WAIT = frozenset({"retryable", "timeout", "accepted"})
+"""Results that change nothing of a fire that waits for its next attempt or for a person."""
+
+
+def _ends_by_itself(row: FireRow, entry: e.FireFinished) -> bool:
+    """Whether the page ends the fire, and no answer does, even if one came just before the page."""
+    if entry.cause == "trigger deleted":
+        return row.retry_at is not None
+    return entry.cause in ("outcome window over", "cancelled")
 
 
 def _started(row: FireRow, record: e.AttemptStarted, stamped_at: int) -> None:
@@ -269,10 +281,15 @@ def _started(row: FireRow, record: e.AttemptStarted, stamped_at: int) -> None:
 
 
 def _answered(row: FireRow, record: e.AttemptResult | e.AttemptReported, stamped_at: int) -> None:
-    """What comes after the outcome, or of an attempt before the present one, is in the log: only its cost is added."""
+    """What comes after the outcome, or of an attempt before the present one, is in the log: only its cost is added.
+
+    The same for what is said again of an attempt that another one, or a person, is to follow.
+    """
     if record.cost is not None:
         row.cost = (row.cost or 0) + record.cost
-    if (row.outcome is not None and row.outcome != "held") or record.attempt < row.attempts:
+    if (row.outcome is not None and row.outcome != "held") or record.attempt < max(row.attempt, row.attempts):
+        return
+    if record.result in _ENDING_NO_WAIT and (row.outcome == "held" or row.retry_at is not None):
         return
     row.result, row.message = record.result, record.message
     if record.result in _ENDING:

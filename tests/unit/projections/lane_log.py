@@ -113,8 +113,8 @@ def started(
     )
 
 
-def finished(at: int, outcome: e.Outcome = "succeeded", *, trigger: str = "t", sequence: int = 0) -> e.FireFinished:
+def finished(
+    at: int, outcome: e.Outcome = "succeeded", *, trigger: str = "t", sequence: int = 0, cause: str = "executor"
+) -> e.FireFinished:
     """A fire's outcome."""
-    return e.FireFinished(
-        trigger=trigger, scheduled=at, sequence=sequence, outcome=outcome, cause="executor", attempt=1
-    )
+    return e.FireFinished(trigger=trigger, scheduled=at, sequence=sequence, outcome=outcome, cause=cause, attempt=1)

@@ -1,5 +1,7 @@
 """The fire rows between attempts: asked for by hand, waiting for a retry, held, and what it all cost."""
 
+import pytest
+
 from fireledger.domain import entries as e
 from fireledger.domain.identifiers import FireKey
 from fireledger.domain.instants import MINUTE, SECOND, Instant
@@ -84,3 +86,57 @@ def test_all_that_was_reported_is_its_cost() -> None:
     log.page(finished(T0))
     log.attempt("final", attempt=2, cost=5)
     assert (log.row().cost, log.row().result, log.row().outcome) == (12, "succeeded", "succeeded")
+
+
+RETRY = e.RetryScheduled(trigger="t", scheduled=T0, attempt=2, at=T0 + MINUTE)
+HELD = e.FireHeld(trigger="t", scheduled=T0, attempt=1)
+LET_GO = e.HeldFireReleased(trigger="t", scheduled=T0, by="ann")
+
+
+@pytest.mark.parametrize("between", [(RETRY,), (HELD,), (HELD, LET_GO)])
+@pytest.mark.parametrize("kind", ["retryable", "timeout", "held", "accepted"])
+def test_an_answer_that_is_repeated_between_two_attempts_finishes_nothing(
+    between: tuple[e.BookEntry, ...], kind: e.ResultKind
+) -> None:
+    """A fire that waits for a retry or a person stays so, and its end is that of what ends it."""
+    log = Log()
+    log.page(released(T0))
+    log.attempt("retryable", at=T0 + SECOND)
+    for entry in between:
+        log.page(entry, at=T0 + 2 * SECOND)
+    before = log.row()
+    state, outcome, retry_at = before.state, before.outcome, before.retry_at
+    log.attempt(kind, at=T0 + 3 * SECOND)
+    row = log.row()
+    assert (row.state, row.outcome, row.retry_at, row.finished) == (state, outcome, retry_at, None)
+    log.page(finished(T0, "failed", cause="cancelled"), at=T0 + 4 * SECOND)
+    assert log.row().finished == T0 + 4 * SECOND
+
+
+@pytest.mark.parametrize("kind", ["succeeded", "final", "retryable", "held"])
+def test_what_an_attempt_says_once_the_next_is_released_is_not_the_fires(kind: e.ResultKind) -> None:
+    """Also before the next one starts, and what it said just before is not the next one's answer."""
+    for order in ("before", "after"):
+        log = Log()
+        log.page(released(T0))
+        log.attempt("retryable", at=T0 + SECOND)
+        log.page(RETRY, at=T0 + 2 * SECOND)
+        if order == "before":
+            log.attempt(kind, at=T0 + MINUTE)
+        log.page(released(T0, attempt=2, decides=False), at=T0 + MINUTE)
+        if order == "after":
+            log.attempt(kind, at=T0 + MINUTE)
+        row = log.row()
+        assert (row.state, row.result, row.message, row.finished) == ("fired", None, "", None)
+        log.page(finished(T0, "unknown", cause="outcome window over"), at=T0 + 30 * MINUTE)
+        assert (log.row().outcome, log.row().finished) == ("unknown", T0 + 30 * MINUTE)
+
+
+def test_an_outcome_window_is_over_at_its_page_whatever_came_late() -> None:
+    """An answer between the window's end and the page that says so ends nothing."""
+    log = Log()
+    log.page(released(T0))
+    log.attempt("accepted", at=T0 + SECOND)
+    log.attempt("succeeded", at=T0 + 16 * MINUTE)
+    log.page(finished(T0, "unknown", cause="outcome window over"), at=T0 + 17 * MINUTE)
+    assert (log.row().outcome, log.row().finished) == ("unknown", T0 + 17 * MINUTE)
