@@ -214,9 +214,12 @@ def grant_backfill(
 def _granted(answer: dict[str, Json]) -> str:
     if answer.get("fires") is not None:
         return f"backfills of {answer['fires']} fires at most"
-    if answer.get("granted") is not None:
-        return f"no grant of its own; the tenant's still allows backfills of {answer['granted']} fires at most"
-    return "no backfill is granted"
+    granted = answer.get("granted")
+    if granted is None:
+        return "no backfill is granted"
+    if answer.get("trigger") is not None and answer.get("granted_to") == "tenant":
+        return f"no grant of its own; the tenant's still allows backfills of {granted} fires at most"
+    return f"the grant was withdrawn; since then backfills of {granted} fires at most are granted"
 
 
 def _range(path: str, start: str, end: str, *, only_missing: bool) -> dict[str, Json]:

@@ -242,7 +242,7 @@ def _tell(answer: Row, verb: str, *, as_json: bool) -> None:
     click.echo(f"trigger {answer['tenant']}/{answer['trigger']} {done}{page}{told_again(answer)}")
     if verb in ("created", "amended", "resumed"):
         _tell_next(answer)
-    if verb in ("created", "amended") and answer.get("sentence"):
+    if answer.get("sentence") and (verb in ("created", "amended") or answer.get("state") == "deleted"):
         click.echo(str(answer["sentence"]))
 
 

@@ -13,7 +13,7 @@ from fireledger.domain.identifiers import check_tenant, check_trigger
 from fireledger.domain.instants import SECOND, format_duration, format_instant
 from fireledger.domain.owed import Timeline
 from fireledger.domain.rejections import RejectionCode
-from fireledger.domain.state import State, TriggerState
+from fireledger.domain.state import Grant, State, TriggerState
 from fireledger.projections.backfills import BackfillRow
 
 from ..errors import ControlRefused, ExitStatus
@@ -23,7 +23,7 @@ from . import policy_requests as p
 from . import requests as r
 from .answers import Answer
 from .backfill_plan import BackfillPlan, BackfillRange, fired_instants, least_seconds, tenant_rate
-from .command_handlers import about, carry_out, done_before, live_trigger
+from .command_handlers import DELETED_SINCE, about, carry_out, done_before, live_trigger
 from .commands import CommandWriter, Done
 from .model import Model
 from .policy_answers import state_of
@@ -106,7 +106,7 @@ class BackfillHandlers:
         return {**self._planned(asked), **self._started(request, done)}
 
     def _started(self, request: p.BackfillStart, done: Done) -> Answer:
-        """What was started, by its own entry; how much and how fast is known while it is the trigger's last one."""
+        """What was started, by its own entry; how fast is known while it goes on, how much unless it is cut short."""
         started, state = done.entry(BackfillStarted), done.book.state
         answer: Answer = {
             "tenant": request.tenant,
@@ -118,9 +118,16 @@ class BackfillHandlers:
             "rate_per_second": started.rate_per_second,
             **about(done),
         }
-        row, trigger = self._model.backfills.get(request.tenant, request.trigger), state.live(request.trigger)
-        if row is None or row.page != done.page or trigger is None:
-            return {**answer, "sentence": "It was started then; the trigger was deleted, or had another one, since."}
+        trigger = self._writer.same_trigger(done, request.trigger)
+        row = self._model.backfills.get(request.tenant, request.trigger)
+        if trigger is None:
+            return {**answer, "sentence": DELETED_SINCE}
+        if row is None or row.page != done.page:
+            return {**answer, "sentence": "It has ended, and the trigger had another backfill since."}
+        if row.ended is not None:
+            # Of a cancelled one nobody counted what was not decided.
+            known: Answer = {"count": row.released + row.cancelled} if row.cause == "complete" else {}
+            return {**answer, **known, "sentence": f"It has ended: {row.cause}. Fires released: {row.released}."}
         pace = min(row.rate_per_second, tenant_rate(state))
         count = row.released + row.cancelled + self._left(state, trigger)
         least = format_duration(least_seconds(count, pace) * SECOND)
@@ -188,7 +195,7 @@ class BackfillHandlers:
             "tenant": request.tenant,
             "trigger": request.trigger,
             "fires": request.fires or None,
-            "granted": None if request.trigger is None else _granted(done.book.state, request.trigger),
+            **_grant_now(done.book.state, request.trigger),
             "holder": request.holder,
             **about(done),
         }
@@ -273,6 +280,18 @@ def _granted(state: State, trigger: str) -> int | None:
     """How many fires one backfill of the trigger may have: by its own grant, else by the tenant's."""
     found = state.granted("backfill", trigger)
     return None if found is None else found.value
+
+
+def _grant_now(state: State, trigger: str | None) -> Answer:
+    """What is granted now, and to whom: to the ``trigger``, or to the ``tenant`` and with that to it too."""
+    given: Grant | None = max(
+        (each for each in state.grants if each.grant == "backfill" and each.trigger in (trigger, None)),
+        key=lambda each: each.trigger is not None,
+        default=None,
+    )
+    if given is None:
+        return {"granted": None, "granted_to": None}
+    return {"granted": given.value, "granted_to": "tenant" if given.trigger is None else "trigger"}
 
 
 def _plan_marks(trigger: TriggerState) -> Jsonable:

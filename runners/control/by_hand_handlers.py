@@ -39,7 +39,8 @@ class ByHandHandlers:
         key = _key(request)
         command = c.ReleaseFire(trigger=key.trigger, scheduled=key.scheduled, sequence=key.sequence, by=request.by)
         done = await self._carry_out("control.fires.release", request, content, command)
-        return self._answer(key, done, _next_of_release(done.book.state, key))
+        trigger = self._writer.same_trigger(done, key.trigger)
+        return self._answer(key, done, _next_of_release(done.book.state, trigger, key))
 
     async def cancel(self, content: dict[str, Json]) -> Answer:
         """End a fire that is held, or that waits for its release or its next attempt."""
@@ -88,8 +89,7 @@ def _stopped(state: State, trigger: TriggerState) -> str | None:
     return None if state.deciding(trigger) else state_of(state, trigger)
 
 
-def _next_of_release(state: State, key: FireKey) -> str:
-    trigger = state.live(key.trigger)
+def _next_of_release(state: State, trigger: TriggerState | None, key: FireKey) -> str:
     if trigger is None or not any(fire.let_go and _is(fire, key) for fire in trigger.open):
         return f"See what became of it: fireledger fires show {key}."
     stopped = _stopped(state, trigger)

@@ -32,6 +32,8 @@ from .refusals import from_rejection
 
 DRY_RUN_INSTANTS = 10
 """Coming instants that a dry run compares."""
+DELETED_SINCE = "The trigger was deleted since."
+"""What is said of it to who repeats a request of before."""
 
 
 class CommandHandlers:
@@ -158,11 +160,12 @@ class CommandHandlers:
             check_target_address(request.target, self._policy)
 
     def _trigger_answer(self, request: r.TriggerRequest, done: Done) -> Answer:
-        """The trigger as the command left it; of a deleted one only its name."""
+        """The trigger as it is now; of one that is deleted, by the command or since, only its name."""
         state = done.book.state
-        trigger = state.live(request.trigger)
+        trigger = self._writer.same_trigger(done, request.trigger)
         if trigger is None:
-            return {"tenant": request.tenant, "trigger": request.trigger, "state": "deleted", **about(done)}
+            since = {} if isinstance(request, r.DeleteTrigger) else {"sentence": DELETED_SINCE}
+            return {"tenant": request.tenant, "trigger": request.trigger, "state": "deleted", **since, **about(done)}
         return {
             **trigger_answer(state, trigger, self._zones.library, now=done.now),
             "state": state_of(state, trigger),

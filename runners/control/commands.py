@@ -22,7 +22,7 @@ from fireledger.domain.limits import CLOCK_UNCERTAINTY_MAX, PAGE_ENTRIES_MAX
 from fireledger.domain.logic_version import CURRENT_LOGIC_VERSION
 from fireledger.domain.page import Page, PageInputs, decode_page
 from fireledger.domain.rejections import Rejection
-from fireledger.domain.state import State
+from fireledger.domain.state import State, TriggerState
 from fireledger.domain.tick import UndecidableTrigger
 
 from ..clock import Clock, ClockHeld, Reading
@@ -61,7 +61,7 @@ class Asked:
 class Done:
     """What a command led to: its page (None: nothing to change), whether it was a repetition, and the book of now.
 
-    ``entries`` are those of the page, whenever it was written.
+    ``entries`` are those of the page, whenever it was written. ``now`` is the page's, of a repetition the present one.
     """
 
     book: Book
@@ -144,13 +144,23 @@ class CommandWriter:
         """What the request led to when it was asked before; None: it was not. Raises ControlRefused."""
         return await self._repeated(await self.catch_up(asked.tenant), asked)
 
+    def same_trigger(self, done: Done, name: str) -> TriggerState | None:
+        """The trigger that a command was about, as the book has it now; None: it was deleted by the command or since.
+
+        Another trigger that took its name is not it.
+        """
+        if done.page is not None and self._model.deleted_since(done.book.tenant, name, done.page):
+            return None
+        return done.book.state.live(name)
+
     async def _repeated(self, book: Book, asked: Asked) -> Done | None:
         seen = repetition(book.state, asked.request_id, asked.request_sha256, now=self.now_for(book))
         if isinstance(seen, Rejection):
             raise from_rejection(seen)
         if seen is None:
             return None
-        return Done(book, seen.at, seen.page, repeated=True, entries=await self._page_entries(book.tenant, seen.page))
+        entries = await self._page_entries(book.tenant, seen.page)
+        return Done(book, self.now_for(book), seen.page, repeated=True, entries=entries)
 
     async def _page_entries(self, tenant: str, number: int) -> tuple[BookEntry, ...]:
         sequence = self._model.sequence_of(tenant, number)

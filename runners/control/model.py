@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from fireledger.domain.book import Book, BrokenChain, Folded, Head
+from fireledger.domain.commands import DeleteTrigger
+from fireledger.domain.entries import TriggerDeleted
 from fireledger.domain.page import MalformedPage, Page
 from fireledger.projections.backfills import Backfills
 from fireledger.projections.fires import FireRows
@@ -57,6 +59,8 @@ class Model:
         """The newest pages without effect."""
         self._fold = LedgerFold(observing=False)
         self._page_sequences: dict[str, array[int]] = {}
+        self._deleted_by: dict[tuple[str, str], int] = {}
+        """The page that deleted a name's trigger last."""
         self._own: dict[str, OwnPage] = {}
         self._moved = asyncio.Event()
         self._attempts_heard: list[Callable[[FoldedAttempts], None]] = []
@@ -87,6 +91,10 @@ class Model:
         """The LEDGER sequence of a page, None when the book has no such page."""
         sequences = self._page_sequences.get(tenant)
         return sequences[page - 1] if sequences is not None and 1 <= page <= len(sequences) else None
+
+    def deleted_since(self, tenant: str, trigger: str, page: int) -> bool:
+        """Whether this page or a later one deleted the trigger; another may have its name by now."""
+        return self._deleted_by.get((tenant, trigger), 0) >= page
 
     def apply(self, messages: Iterable[Stored]) -> None:
         """Fold the next messages of the LEDGER and wake whoever waits. Raises LogGap at the first that does not fit."""
@@ -120,6 +128,9 @@ class Model:
             own.folded, own.sequence, own.stamped_at = folded, stored.sequence, stored.stamped_at
         if not folded.effective:
             self._note_late(page, stored, own=own is not None)
+        elif isinstance(page.command, DeleteTrigger):
+            deleted = (entry for entry in page.entries if isinstance(entry, TriggerDeleted))
+            self._deleted_by.update(((page.tenant, entry.trigger), page.number) for entry in deleted)
 
     def _note_late(self, page: Page, stored: Stored, *, own: bool) -> None:
         late = LatePage(

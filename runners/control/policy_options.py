@@ -13,7 +13,7 @@ from fireledger.domain.limits import (
     REASON_LENGTH_MAX,
 )
 
-from .refusals import read_option, refused
+from .refusals import read_option, refuse_unprintable, refused
 
 WORST_MAX = 1_000
 """Tenants that one answer about lanes names."""
@@ -84,9 +84,7 @@ def read_until(text: str, now: int) -> int:
 def _check_line(option: str, text: str, longest: int, hint: str) -> str:
     if not text.strip():
         raise refused(f"{option} is empty", hint=hint)
-    if not text.isprintable():
-        odd = next(character for character in text if not character.isprintable())
-        raise refused(f"{option} has the character U+{ord(odd):04X}, which does not print", hint=hint)
+    refuse_unprintable(option, text, hint)
     if len(text) > longest:
         raise refused(f"{option} has {len(text)} characters", hint=f"use at most {longest}")
     return text

@@ -62,6 +62,14 @@ def unexpected() -> ControlRefused:
     return ControlRefused(UNEXPECTED, message, hint="see its log", exit_status=ExitStatus.UNEXPECTED)
 
 
+def refuse_unprintable(what: str, text: str, hint: str) -> None:
+    """Refuse a text that has more than one line or other characters that do not print. Raises ControlRefused."""
+    odd = next((character for character in text if not character.isprintable()), None)
+    if odd is not None:
+        not_taken = "line breaks, control characters and spaces other than the plain one are not taken"
+        raise refused(f"{what} has the character U+{ord(odd):04X}", hint=f"{hint}; {not_taken}")
+
+
 def from_rejection(rejection: Rejection) -> ControlRefused:
     """The domain refused a command."""
     return ControlRefused(

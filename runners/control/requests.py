@@ -17,7 +17,7 @@ from fireledger.domain.limits import REQUEST_ID_LENGTH_MAX
 
 from ..errors import ControlRefused
 from ..json_edge import Json, MalformedJson, dumps, loads
-from .refusals import REQUEST_MALFORMED, read_option, refused
+from .refusals import REQUEST_MALFORMED, read_option, refuse_unprintable, refused
 
 LIST_ROWS_DEFAULT = 500
 FOLLOW_WAIT_S_DEFAULT = 5.0
@@ -259,8 +259,7 @@ def read_request(content: dict[str, Json], kind: type[_Read]) -> _Read:
 def _check_request_id(request_id: str) -> None:
     if len(request_id) > REQUEST_ID_LENGTH_MAX:
         raise refused(f"the request id has {len(request_id)} characters", hint=f"use at most {REQUEST_ID_LENGTH_MAX}")
-    if not request_id.isprintable():
-        raise refused("the request id has control characters", hint="give a name on one line")
+    refuse_unprintable("the request id", request_id, "give a name on one line")
 
 
 def read_bounds(since: str | None, until: str | None) -> tuple[int | None, int | None]:

@@ -1,10 +1,15 @@
 """A repeated request is answered about what it did the first time, whatever became of its trigger since."""
 
+import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from fireledger.runners import cli
 from fireledger.runners.control import policy_requests, requests
+from fireledger.runners.errors import ControlRefused
 from fireledger.runners.json_edge import Json
 from tests.integration.control.observing import attempted, released
 from tests.integration.control.running import TARGET, Service
@@ -89,6 +94,17 @@ COMMANDS: dict[str, tuple[type[requests.CommandRequest], Prepare]] = {
     "backfill.cancel": (policy_requests.BackfillCancel, _backfilling),
 }
 
+OTHER: dict[str, Content] = {
+    "tenant.amend": {"zone": "Europe/Paris"},
+    "tenant.ceiling": {"amount": 7},
+    "trigger.amend": {"cron": "*/3 * * * *"},
+    "trigger.ceiling": {"amount": 7},
+    "backfill.grant": {"fires": 20, "holder": "bob"},
+}
+"""What another such command says otherwise."""
+NOW_OF_A_TRIGGER = ("version", "schedule", "ceilings", "next", "backfill_grant", "count", "pace_per_second")
+"""What an answer says only of a trigger that is there."""
+
 
 def _kinds(base: type[requests.CommandRequest]) -> set[type[requests.CommandRequest]]:
     found = set(base.__subclasses__())
@@ -99,6 +115,13 @@ async def test_every_command_is_here() -> None:
     """Each kind of request that has an id; those that are only what others have in common aside."""
     bases = {requests.TriggerRequest, requests.TriggerOptions}
     assert {kind for kind, _ in COMMANDS.values()} == _kinds(requests.CommandRequest) - bases
+
+
+async def test_every_subject_of_a_command_is_here() -> None:
+    """Those that the command line gives with a request id."""
+    sources = [path.read_text() for path in Path(cli.__file__).parent.glob("*.py")]
+    given = [found for source in sources for found in re.findall(r"\bgive\(\s*place,\s*(\S+?),", source)]
+    assert set(given) == {f'"{subject}"' for subject in COMMANDS}
 
 
 async def _deleted(service: Service, tenant: str) -> None:
@@ -118,17 +141,102 @@ async def _with_another_backfill(service: Service, tenant: str) -> None:
     await service.ask("backfill.start", tenant=tenant, **other, **BY)
 
 
+async def _given_otherwise(service: Service, subject: str, content: Content) -> None:
+    """Another such command, under an id of its own; where only one is possible it is refused."""
+    with suppress(ControlRefused):
+        await service.ask(subject, **{**content, **OTHER.get(subject, {}), "request_id": "two"})
+
+
 @pytest.mark.parametrize("subject", COMMANDS)
 async def test_a_repeated_request_is_about_what_it_did(service: Service, subject: str) -> None:
-    """At once, after a deletion, under a new trigger of the name, and after another backfill: the same page."""
+    """At once, after another such command, after a deletion, under a new trigger, after another backfill: its page."""
     tenant = f"repeat-{subject.replace('.', '-')}"
     _, prepare = COMMANDS[subject]
     content = {"tenant": tenant, **await prepare(service, tenant), "request_id": "one"}
     first = await service.ask(subject, **content)
     assert (first["changed"], first["repeated"]) == (True, False)
-    for change in (None, _deleted, _created_again, _with_another_backfill):
-        if change is not None:
-            await change(service, tenant)
+    said = {name: first[name] for name in SAID if name in first}
+
+    async def repeat() -> Content:
+        """The request again, answered with the same page and the same words about the command."""
         again = await service.ask(subject, **content)
-        assert (again["page"], again["repeated"]) == (first["page"], True)
-        assert {name: again[name] for name in SAID if name in again} == {n: first[n] for n in SAID if n in first}
+        assert (again["page"], again["changed"], again["repeated"]) == (first["page"], True, True)
+        assert {name: again.get(name) for name in said} == said
+        return again
+
+    await repeat()
+    await _given_otherwise(service, subject, content)
+    await repeat()
+    for change in (_deleted, _created_again, _with_another_backfill):
+        await change(service, tenant)
+        again = await repeat()
+        if subject.startswith("trigger.") or subject == "backfill.start":
+            assert again.keys().isdisjoint(NOW_OF_A_TRIGGER), "that would be another trigger's"
+            assert again.get("state", "deleted") == "deleted"
+            assert subject == "trigger.delete" or again["sentence"] == "The trigger was deleted since."
+    await _given_otherwise(service, subject, content)
+    await repeat()
+
+
+async def test_a_repeated_ceiling_that_was_changed_since_says_so(service: Service) -> None:
+    """Of a trigger and of a tenant; the ceilings themselves are shown as they are now."""
+    await service.create("ceilings", "t")
+    for subject, named in (("trigger.ceiling", {"trigger": "t"}), ("tenant.ceiling", {})):
+        asked: Content = {"tenant": "ceilings", **named, "per": "day", "amount": 5, "request_id": subject}
+        first = await service.ask(subject, **asked)
+        assert first["sentence"] == "Once 5 is spent in a day, nothing fires until the next begins."
+        assert (await service.ask(subject, **asked))["sentence"] == first["sentence"]
+        await service.ask(subject, **{**asked, "amount": 7, "request_id": ""})
+        again = await service.ask(subject, **asked)
+        assert (again["amount"], again["sentence"]) == (5, "The ceiling per day was changed since.")
+        assert isinstance(again["ceilings"], list)
+        assert isinstance(again["ceilings"][0], dict)
+        assert again["ceilings"][0]["amount"] == 7
+
+
+async def test_a_repeated_backfill_says_how_it_ended(service: Service) -> None:
+    """And how many fires it was to make only if that is known; after another one, which that is not."""
+    await _granted(service, "ended")
+    asked: Content = {"tenant": "ended", **RANGE, **BY, "request_id": "one"}
+    first = await service.ask("backfill.start", **asked)
+    assert (await service.ask("backfill.start", **asked))["count"] == first["count"] == 6
+    await service.ask("backfill.cancel", tenant="ended", **BY)
+    again = await service.ask("backfill.start", **asked)
+    assert ("count" in again, again["sentence"]) == (False, "It has ended: cancelled. Fires released: 0.")
+    short: Content = {"tenant": "ended", **BY, "start": RANGE["start"], "end": "2026-01-01T00:10:00Z"}
+    short["request_id"] = "short"
+    await service.ask("backfill.start", **short)
+    other = await service.ask("backfill.start", **asked)
+    assert (other["page"], other["label"], "count" in other) == (first["page"], first["label"], False)
+    assert other["sentence"] == "It has ended, and the trigger had another backfill since."
+    await service.tick("ended")
+    complete = await service.ask("backfill.start", **short)
+    assert (complete["count"], complete["sentence"]) == (1, "It has ended: complete. Fires released: 1.")
+
+
+async def test_a_repeated_withdrawal_says_what_is_granted_since(service: Service) -> None:
+    """Not that the tenant grants what the trigger was granted anew."""
+    await _trigger(service, "regranted")
+    withdraw = ("backfill", "grant", "regranted/t", "--fires", "0", "--holder", "ann", "--request-id", "w")
+    await service.ask("backfill.grant", tenant="regranted", **NAMED, fires=10, holder="ann")
+    assert "regranted/t: no backfill is granted, holder ann" in (await service.run(*withdraw)).stdout
+    await service.ask("backfill.grant", tenant="regranted", fires=90, holder="ann")
+    of_tenant = "no grant of its own; the tenant's still allows backfills of 90 fires at most"
+    assert of_tenant in (await service.run(*withdraw)).stdout
+    await service.ask("backfill.grant", tenant="regranted", **NAMED, fires=20, holder="bob")
+    told = (await service.run(*withdraw)).stdout
+    assert "the grant was withdrawn; since then backfills of 20 fires at most are granted, holder ann" in told
+    assert "(this request was carried out before)" in told
+
+
+async def test_the_command_line_says_that_a_trigger_was_deleted_since(service: Service) -> None:
+    """Instead of the next instants of the one that has its name now."""
+    await service.ask("tenant.create", tenant="told")
+    create = ("trigger", "create", "told/t", "--every", "1h", "--target", TARGET, "--request-id", "c")
+    first = await service.run(*create)
+    assert "next:" in first.stdout
+    await _created_again(service, "told")
+    again = await service.run(*create)
+    assert again.stdout == (
+        "trigger told/t created, page 2 (this request was carried out before)\nThe trigger was deleted since.\n"
+    )

@@ -241,8 +241,8 @@ def test_a_dialect_is_declared_or_shows_itself(options: dict[str, Json], kind: t
     check_second_opinion(schedule)
 
 
-@pytest.mark.parametrize("request_id,words", [("x" * 129, "129 characters"), ("a\x1b[31m", "control characters"),
-                                              ("a\nb", "control characters")])  # fmt: skip
+@pytest.mark.parametrize("request_id,words", [("x" * 129, "129 characters"), ("a\x1b[31m", "U.001B"),
+                                              ("a\nb", "U.000A"), ("a\u2029b", "U.2029")])  # fmt: skip
 def test_a_request_id_is_a_bounded_name_on_one_line(request_id: str, words: str) -> None:
     """It stands in the book and in refusals; one at the bound, and none, are taken."""
     with pytest.raises(ControlRefused, match=words):

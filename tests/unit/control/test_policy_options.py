@@ -9,6 +9,7 @@ from fireledger.runners.control import policy_options as o
 from fireledger.runners.errors import ControlRefused, ExitStatus
 
 T0 = 1_800_000_000 * SECOND + 250_000
+NOT_TAKEN = "line breaks, control characters and spaces other than the plain one are not taken"
 
 
 @pytest.mark.parametrize(
@@ -17,13 +18,18 @@ T0 = 1_800_000_000 * SECOND + 250_000
         (lambda: o.check_name("--by", " "), "--by is empty", "give a name on one line"),
         (
             lambda: o.check_name("--by", "a\nb"),
-            "--by has the character U+000A, which does not print",
-            "give a name on one line",
+            "--by has the character U+000A",
+            f"give a name on one line; {NOT_TAKEN}",
         ),
         (
             lambda: o.check_name("--label", "a\u2028b"),
-            "--label has the character U+2028, which does not print",
-            "give a name on one line",
+            "--label has the character U+2028",
+            f"give a name on one line; {NOT_TAKEN}",
+        ),
+        (
+            lambda: o.check_reason("a\u00a0b\u0085"),
+            "--why has the character U+00A0",
+            f"say on one line what is expected, such as: moving house; {NOT_TAKEN}",
         ),
         (lambda: o.check_name("--label", "x" * 65), "--label has 65 characters", "use at most 64"),
         (lambda: o.check_reason("x" * 201), "--why has 201 characters", "use at most 200"),
