@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 
 import msgspec
 
-from fireledger.domain.commands import Command
+from fireledger.domain import commands as c
 from fireledger.domain.definition import Definition, Sealed, TenantSettings
 from fireledger.domain.entries import BookEntry
 from fireledger.domain.instants import format_duration, format_instant
@@ -38,6 +38,7 @@ def page_readable(page: Page, body: bytes, *, stamped_at: int, sequence: int) ->
         "stamped_at": format_instant(stamped_at),
         "effective": is_effective(inputs, stamped_at),
         "command": _topic(page.command),
+        "asked_by": _asked_by(page.command),
         "now": format_instant(inputs.now),
         "earliest": format_instant(inputs.earliest),
         "latest": format_instant(inputs.latest),
@@ -59,6 +60,15 @@ def page_readable(page: Page, body: bytes, *, stamped_at: int, sequence: int) ->
         "sha256": body_hash(body).hex(),
         "entry_count": len(page.entries),
     }
+
+
+def _asked_by(command: c.Command) -> str | None:
+    """The person whom a command names; None if it names nobody."""
+    match command:
+        case c.FireNow() | c.ReleaseFire() | c.CancelFire() | c.StartBackfill() | c.CancelBackfill():
+            return command.by
+        case _:
+            return None
 
 
 def entry_readable(entry: BookEntry) -> dict[str, Readable]:
@@ -93,7 +103,7 @@ def _field(name: str, value: object) -> Readable:
             return str(value)
 
 
-def _topic(tagged: BookEntry | Command) -> str:
+def _topic(tagged: BookEntry | c.Command) -> str:
     return str(tagged.__struct_config__.tag)
 
 

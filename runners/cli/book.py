@@ -44,9 +44,9 @@ def book() -> None:
 def show_book(*, tenant: str, first: int, as_json: bool, place: Place) -> None:
     """Show the pages of TENANT's book with their entries. Payloads are not shown.
 
-    Of each page: its number, its now (the instant at which it decides), the command, who wrote it, when the broker
-    stamped it, and its hash, which the next page repeats. A page that was stamped too far from its writer's clock
-    stands in the book and has no effect. A page beyond the last one is exit status 3.
+    Of each page: its number, its now (the instant at which it decides), the command, who wrote it and who asked for
+    it, when the broker stamped it, and its hash, which the next page repeats. A page that was stamped too far from its
+    writer's clock stands in the book and has no effect. A page beyond the last one is exit status 3.
     """
     check_tenant(tenant)
     if first < 1:
@@ -90,7 +90,8 @@ def _emit(page: Row, *, as_json: bool) -> None:
 def page_lines(page: Row) -> Iterator[str]:
     """A page as people read it: where and when, its stamp and hash, then an entry a line."""
     effect = "" if page["effective"] else "  NO EFFECT: stamped outside its writer's bounds"
-    yield f"page {page['page']}  {page['now']}  {page['command']}  by {page['owner']}{effect}"
+    asked = f", asked by {shown(page['asked_by'])}" if page.get("asked_by") else ""
+    yield f"page {page['page']}  {page['now']}  {page['command']}  by {page['owner']}{asked}{effect}"
     yield f"  stamped {page['stamped_at']}  sequence {page['sequence']}  sha256 {str(page['sha256'])[:16]}…"
     entries = page["entries"]
     for entry in entries if isinstance(entries, list) else []:

@@ -351,7 +351,7 @@ def backfilling() -> Given:
         end=high,
         only_missing=True,
         rate_per_second=5,
-        by="ann",
+        by="bob",
         fired=had_fired,
     )
     return book.given(granted, at="09:20:00").given(begin, at="09:21:00").given(TICK, at="09:21:00.5")

@@ -54,6 +54,8 @@ async def test_a_preview_says_exactly_what_then_fires(service: Service) -> None:
     assert started["takes_at_least"] == "1s"
     assert started["sentence"] == "6 fires are released at 10 a second at most: that takes 1s at least."
     assert (await service.ask("trigger.show", **named("exact")))["state"] == "backfilling"
+    followed = await service.ask("backfill.status", **named("exact"))
+    assert (followed["rate_per_second"], followed["pace_per_second"]) == (100, 10), "the tenant's share is lower"
     state = service.control.model.book("exact").state
 
     async def all_released() -> bool:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from fireledger.domain import entries as e
-from fireledger.domain.commands import Tick
+from fireledger.domain.commands import Command, Tick
 from fireledger.domain.definition import Retry
 from fireledger.domain.instants import format_instant
 from fireledger.domain.page import Page, PageInputs
@@ -20,8 +20,19 @@ from fireledger.projections.book_text import (
 )
 from tests.golden.samples import PLAIN, SAMPLES, SETTINGS
 
+COMMANDS = {name: sample for name, sample in SAMPLES.items() if isinstance(sample, get_args(Command))}
 ENTRIES = {name: sample for name, sample in SAMPLES.items() if isinstance(sample, get_args(e.BookEntry))}
 T0 = 1_800_000_000_000_000
+PAGE = Page(
+    tenant="acme",
+    number=3,
+    commit_id="c",
+    previous_sha256=b"",
+    previous_stamped_at=0,
+    inputs=PageInputs(now=T0, earliest=T0, latest=T0 + 1, clock_source="declared", as_of=7, owner="s"),
+    command=Tick(),
+    entries=(),
+)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -32,30 +43,24 @@ def test_every_entry_has_a_json_form(name: str) -> None:
     assert not [part for part in json.dumps(shown).split() if part.rstrip(',}]"').isdigit() and len(part) > 15]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_shows_the_person_whom_its_command_names(name: str) -> None:
+    """Whoever asks for it, where a command has that; nobody else."""
+    command = cast("Command", COMMANDS[name])
+    shown = page_readable(replace(PAGE, command=command), b"", stamped_at=T0, sequence=9)
+    assert shown["asked_by"] == getattr(command, "by", None)
+
+
 def test_a_page_shows_every_input_of_its_decision() -> None:
     """Each by its own name; an instant, a step and what was not asked for in their outside forms."""
-    inputs = PageInputs(
-        now=T0,
-        earliest=T0,
-        latest=T0 + 1,
-        clock_source="declared",
-        as_of=7,
-        owner="s",
+    inputs = replace(
+        PAGE.inputs,
         as_of_read_at=T0,
         allowances={"backfill": 3, "catch-up": 0},
         shedding_level=2,
         step=-3_600_000_000,
     )
-    page = Page(
-        tenant="acme",
-        number=3,
-        commit_id="c",
-        previous_sha256=b"",
-        previous_stamped_at=0,
-        inputs=inputs,
-        command=Tick(),
-        entries=(),
-    )
+    page = replace(PAGE, inputs=inputs)
     shown = page_readable(page, b"", stamped_at=T0, sequence=9)
     assert set(PageInputs.__struct_fields__) <= set(shown)
     assert (shown["allowances"], shown["shedding_level"]) == ({"backfill": 3, "catch-up": 0}, 2)
