@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 
 async def _refusal(check: Callable[[], Awaitable[None]]) -> SettingsDiffer:
-    """Repeat a check until it is refused: a reload takes a moment, in which nobody may answer."""
+    """Repeat a check until it is refused: in the moment of a reload nobody answers, or every login is refused."""
     refusals: list[SettingsDiffer] = []
 
     async def refused() -> bool:
@@ -28,7 +28,7 @@ async def _refusal(check: Callable[[], Awaitable[None]]) -> SettingsDiffer:
             await check()
         except SettingsDiffer as differs:
             refusals.append(differs)
-        except BrokerUnavailable:
+        except (BrokerUnavailable, BrokerRefused):
             return False
         return bool(refusals)
 
